@@ -48,6 +48,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"raw_stream", &torch.raw_stream},
       {"increment_version", &torch.increment_version},
       {"forward_ad", &torch.forward_ad},
+      {"profiler", &torch.profiler},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -58,7 +59,8 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   torch.requires_grad = PyUnicode_InternFromString("requires_grad");
   torch.device = PyUnicode_InternFromString("device");
   torch.current_level = PyUnicode_InternFromString("_current_level");
-  if (!torch.requires_grad || !torch.device || !torch.current_level) return NULL;
+  torch.is_profiling = PyUnicode_InternFromString("_is_profiler_enabled");
+  if (!torch.requires_grad || !torch.device || !torch.current_level || !torch.is_profiling) return NULL;
   torch.n_dtypes = 0;
   for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
     if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {

@@ -67,8 +67,8 @@ enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
   PyObject *empty, *empty_strided_cpu, *is_neg, *is_grad_enabled, *get_num_threads;
-  PyObject *dispatch_modes, *tracing_state, *raw_stream, *increment_version, *forward_ad;
-  PyObject *requires_grad, *device, *current_level; /* names of attributes */
+  PyObject *dispatch_modes, *tracing_state, *raw_stream, *increment_version, *forward_ad, *profiler;
+  PyObject *requires_grad, *device, *current_level, *is_profiling; /* names of attributes */
   torch_dtype dtypes[MAX_DTYPES];
   int n_dtypes;
 } torch_api;

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* A dispatch mode (fake tensors, tracing to a graph), torch.jit.trace or forward-mode AD has to see the op itself. */
+/* A dispatch mode (fake tensors, tracing to a graph), torch.jit.trace, forward-mode AD or a profiler has to see the op
+ * itself. */
 static int mode_is_active(void) {
   PyObject *n = PyObject_CallNoArgs(torch.dispatch_modes);
   if (!n) return -1;
@@ -29,6 +30,11 @@ static int mode_is_active(void) {
   if (!level) return -1;
   active = PyLong_AsLong(level) >= 0;
   Py_DECREF(level);
+  if (active) return 1;
+  PyObject *profiling = PyObject_GetAttr(torch.profiler, torch.is_profiling);
+  if (!profiling) return -1;
+  active = profiling == Py_True;
+  Py_DECREF(profiling);
   return active;
 }
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ._signature import Input
 
 _MOST = 8  # items of a list, as in _C.h
-_KNOWN = {dtype for dtype, _, _ in DTYPES}
+_KNOWN = {d[0] for d in DTYPES}
+# What plans call torch's dtypes.
+NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
 
 
@@ -121,7 +123,7 @@ def _support() -> dict[str, dict[str, list[str]]]:
 
 
 def _types(plan: str, name: str) -> str:
-    return ", ".join(_support()[plan][name])
+    return ", ".join(NAMES.get(t, t) for t in _support()[plan][name])
 
 
 def spell(value: Any) -> str:

@@ -13,27 +13,36 @@ from pathlib import Path
 
 import torch
 
-from . import _C
+try:
+    from . import _C
+except ImportError as error:
+    if any(Path(__file__).parent.glob("_C.*")):
+        raise
+    raise ImportError("isobit is not built here; in a checkout, ./build.sh lib or pip install . does it") from error
 
 PACKAGE = Path(__file__).resolve().parent
 LIBRARY = "libisobit.so.1"
 
-# torch's dtypes with DLPack's type code and width in bits.
-DTYPES: tuple[tuple[torch.dtype, int, int], ...] = (
-    (torch.float32, 2, 32),
-    (torch.float64, 2, 64),
-    (torch.float16, 2, 16),
-    (torch.bfloat16, 4, 16),
-    (torch.int8, 0, 8),
-    (torch.uint8, 1, 8),
-    (torch.int32, 0, 32),
-    (torch.int64, 0, 64),
-    (torch.float8_e4m3fn, 10, 8),
-    (torch.float8_e5m2, 12, 8),
+# torch's dtypes with DLPack's type code and width in bits, and what plans call them.
+DTYPES: tuple[tuple[torch.dtype, int, int, str], ...] = (
+    (torch.float32, 2, 32, "f32"),
+    (torch.float64, 2, 64, "f64"),
+    (torch.float16, 2, 16, "f16"),
+    (torch.bfloat16, 4, 16, "bf16"),
+    (torch.int8, 0, 8, "s8"),
+    (torch.uint8, 1, 8, "u8"),
+    (torch.int32, 0, 32, "i32"),
+    (torch.int64, 0, 64, "i64"),
+    (torch.float8_e4m3fn, 10, 8, "f8e4m3"),
+    (torch.float8_e5m2, 12, 8, "f8e5m2"),
     # Packed, two to a byte of uint8: names of the codes, which no tensor has as its dtype.
-    *((getattr(torch, name), code, 4) for name, code in (("int4", 0), ("uint4", 1)) if hasattr(torch, name)),
+    *(
+        (getattr(torch, t), code, 4, name)
+        for t, code, name in (("int4", 0, "s4"), ("uint4", 1, "u4"))
+        if hasattr(torch, t)
+    ),
 )
-PACKED = tuple(dtype for dtype, _, bits in DTYPES if bits == 4)
+PACKED = tuple(dtype for dtype, _, bits, _ in DTYPES if bits == 4)
 
 
 def checkout() -> Path | None:
@@ -103,7 +112,8 @@ def set_up() -> None:
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
             "increment_version": increment_version,
             "forward_ad": torch.autograd.forward_ad,
+            "profiler": torch.autograd.profiler,
             "cpu": torch.device("cpu"),
         },
-        DTYPES,
+        tuple(d[:3] for d in DTYPES),
     )

@@ -16,7 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._explain import check_attributes, explain, spell
+from ._explain import NAMES, check_attributes, explain, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
@@ -95,11 +95,12 @@ class Op:
         return kernel
 
     def checked_run(self, *args: Any) -> Any:
-        """run, whose errors name the arguments as plans do, with the schema's names: quant_min for qmin."""
+        """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
         try:
             return self.run(*self._packed_in_rows(args))
         except (TypeError, ValueError) as error:
-            text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: self.names.get(m[0], m[0]), str(error))
+            names = {**NAMES, **self.names}
+            text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
             kind = IndexOutOfRange if _INDEX.search(str(error)) else ValueError
             raise (TypeError if isinstance(error, TypeError) else kind)(text) from None
 

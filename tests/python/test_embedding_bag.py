@@ -208,8 +208,8 @@ ERRORS = {
     "offsets and rows": (ValueError, "whose rows are the bags", (INDICES.view(2, 2), W, OFFSETS), {}),
     "offsets of two dimensions": (ValueError, "offsets has shape", (INDICES, W, OFFSETS[None]), {}),
     "offsets no tensor": (TypeError, "offsets must be a Tensor, not list", (INDICES, W, [0, 2]), {}),
-    "float offsets": (ValueError, "offsets is f32; want", (INDICES, W, OFFSETS.float()), {}),
-    "float input": (ValueError, "input is f32; want", (INDICES.float(), W, OFFSETS), {}),
+    "float offsets": (ValueError, "offsets is torch.float32; want", (INDICES, W, OFFSETS.float()), {}),
+    "float input": (ValueError, "input is torch.float32; want", (INDICES.float(), W, OFFSETS), {}),
     "input of no dimension": (ValueError, "input has shape", (INDICES[0], W), {}),
     "weight of one dimension": (ValueError, "weight has shape", (INDICES, W[0], OFFSETS), {}),
     "no tensors": (TypeError, "input must be a Tensor, not list", ([1], W, OFFSETS), {}),
@@ -218,7 +218,7 @@ ERRORS = {
     "max by frequency": (ValueError, "does not work", (INDICES, W, OFFSETS), {"mode": "max", "scale_grad_by_freq": True}),
     "weights of mean": (NotImplementedError, "are for mode='sum'", (INDICES, W, OFFSETS), {"per_sample_weights": W[0, :4]}),
     "weights' shape": (ValueError, "the shape of input", (INDICES, W, OFFSETS), {"per_sample_weights": W[0, :3], "mode": "sum"}),
-    "weights' type": (ValueError, "per_sample_weights is f64; want f32, the type of weight", (INDICES, W, OFFSETS), {"per_sample_weights": W[0, :4].double(), "mode": "sum"}),
+    "weights' type": (ValueError, "per_sample_weights is torch.float64; want torch.float32, the type of weight", (INDICES, W, OFFSETS), {"per_sample_weights": W[0, :4].double(), "mode": "sum"}),
     "padding": (ValueError, "embedding_bag: padding_idx is 13; want -13 to 12", (INDICES, W, OFFSETS), {"padding_idx": 13}),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import warnings
 
 import isobit
 import pytest
@@ -99,7 +100,7 @@ def test_refusals_name_what_came():
         (ValueError, r"grad_grid has shape \[\]", lambda: isobit.affine_grid_backward(torch.tensor(1.0))),
         (TypeError, "padding_idx must be an int, not 1.0", lambda: isobit.embedding(torch.tensor([1]), draw(3, 4), 1.0)),
         (ValueError, "padding_idx is 0; there are no rows", lambda: isobit.embedding(torch.tensor([1]), draw(0, 4), 0)),
-        (TypeError, "weight is torch.bool; want one of f32", lambda: isobit.embedding(torch.tensor([1]), torch.ones(3, 4, dtype=torch.bool))),
+        (TypeError, "weight is torch.bool; want one of torch.float32", lambda: isobit.embedding(torch.tensor([1]), torch.ones(3, 4, dtype=torch.bool))),
         (ValueError, "num_weights is -1", lambda: isobit.embedding_backward(draw(1, 4), torch.tensor([0]), -1)),
     ):  # fmt: skip
         with pytest.raises(error, match=message):
@@ -182,6 +183,24 @@ def test_training_without_values(kind):
         fake = kind()
         for _ in range(2):
             fake(torch.randn(3, 4, requires_grad=True)).sum().backward()
+
+
+def test_an_untrained_scale_is_served_with_a_warning():
+    for use in (lambda fake: fake.eval()(draw(3, 4)), lambda fake: fake.served()):
+        with pytest.warns(UserWarning, match="FakeQuantize has seen nothing yet: its scale is 1"):
+            use(FakeQuantize())
+    with warnings.catch_warnings(action="error"):
+        started, chosen = FakeQuantize(), FakeQuantize()
+        started(draw(3, 4)), started.eval()(draw(3, 4)), started.served()
+        chosen.scale.data.fill_(0.5)
+        chosen.eval()(draw(3, 4)), chosen.served()
+
+
+def test_a_layer_names_the_input_that_does_not_fit():
+    layer = prepare(torch.nn.Linear(8, 5), INT8)
+    for shape in ((3, 7), ()):
+        with pytest.raises(ValueError, match=r"FakeQuantizedLinear: input has shape .*; want \[..., 8\]"):
+            layer(draw(*shape))
 
 
 def test_an_ensemble_of_layers_that_have_started():

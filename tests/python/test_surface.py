@@ -176,7 +176,7 @@ def test_scales_of_other_rows_are_refused():
     good = isobit.quantized_linear_codes(x, torch.ones(5, 2), w, torch.ones(3))
     assert_same(isobit.quantized_linear_codes(x, torch.ones(5, 2, 1), w, torch.ones(3, 1)), good)
     for x_scale in (torch.ones(2, 5), torch.ones(10), torch.ones(5, 1, 2)):
-        with pytest.raises(ValueError, match=r"x_scale has shape .*; want \[5, 2\] or \[5, 2, 1\]"):
+        with pytest.raises(ValueError, match=r"input_scale has shape .*; want \[5, 2\] or \[5, 2, 1\]"):
             isobit.quantized_linear_codes(x, x_scale, w, torch.ones(3))
     with pytest.raises(ValueError, match="weight_scale has shape"):
         isobit.quantized_linear_codes(x, torch.ones(5, 2), w, torch.ones(1, 3))
@@ -190,19 +190,19 @@ def test_odd_arguments_are_named():
         (TypeError, "dtype must be a torch.dtype, not None; want torch.int8, that of input", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
         (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
         (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
-        (TypeError, "zero_point is torch.int16; want one of i32, i64", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
+        (TypeError, "zero_point is torch.int16; want one of torch.int32, torch.int64", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
         (TypeError, "input is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
         (TypeError, "choose_qparams_per_tensor: input must be a Tensor, not list", lambda: isobit.choose_qparams_per_tensor([1.0])),
         (TypeError, "quantize_per_token_dynamic: input must be a Tensor", lambda: isobit.quantize_per_token_dynamic(None)),
         (ValueError, "dtype is None; want torch.int8", lambda: isobit.choose_qparams_per_token(X, None)),
         (TypeError, "want an axis, a group_size or a block_size", lambda: isobit.choose_qparams_per_block(X, None)),
-        (TypeError, "quantized_linear: x must be a Tensor, not list", lambda: isobit.quantized_linear([1.0], X)),
-        (ValueError, r"quantized_linear: x has shape \[\]", lambda: isobit.quantized_linear(torch.tensor(1.0), X)),
+        (TypeError, "quantized_linear: input must be a Tensor, not list", lambda: isobit.quantized_linear([1.0], X)),
+        (ValueError, r"quantized_linear: input has shape \[\]", lambda: isobit.quantized_linear(torch.tensor(1.0), X)),
         (TypeError, "weight_only_linear: weight must be a Tensor", lambda: isobit.weight_only_linear(X, None, S, group_size=4)),
         (ValueError, "scales has shape", lambda: isobit.quantize_per_token(X, torch.ones(5), None, *INT8)),
         (ValueError, r"quantize_per_channel_group: zero_points has shape \[1\]", lambda: isobit.quantize_per_channel_group(X, torch.ones(3, 1), torch.zeros(1), *INT8)),
         (ValueError, "zero_points is 300 at position 1", lambda: isobit.quantize_per_token(X, torch.ones(3), torch.tensor([0, 300, 0]), *INT8)),
-        (ValueError, "dtype is i32; want one of s8", lambda: q(X, 0.1, 0, -8, 7, torch.int32)),
+        (ValueError, "dtype is torch.int32; want one of torch.int8", lambda: q(X, 0.1, 0, -8, 7, torch.int32)),
         (ValueError, "quant_min is -129; s8 starts", lambda: q(X, 0.1, 0, -129, 7, torch.int8)),
         (ValueError, "quant_min is -129; torch.int8 starts", lambda: isobit.choose_qparams_per_tensor(X, quant_min=-129)),
         (TypeError, "grad_factor must be a float, not '1'", lambda: fq(X, 0.1, 0, -8, 7, grad_factor="1")),

@@ -337,3 +337,15 @@ def test_inference_mode():
         y = isobit.fake_quantize_per_channel_affine(X, S, Z, 0, -8, 7)
     assert y.is_inference()
     assert_same(y.clone(), isobit.fake_quantize_per_channel_affine(X, S, Z, 0, -8, 7))
+
+
+def test_a_profiler_sees_every_op():
+    """Also those that go past torch's dispatcher otherwise."""
+    x, image, grid = draw(4, 8), draw(1, 2, 5, 5).requires_grad_(), draw(1, 3, 3, 2)
+    for profile in (torch.profiler.profile, torch.autograd.profiler.profile):
+        with profile() as profiled:
+            isobit.quantize_per_tensor(x, 0.1, 0, -8, 7, torch.int8)
+            isobit.embedding(torch.tensor([1, 2]), x)
+            isobit.grid_sample(image, grid).sum().backward()
+        seen = {event.key.removeprefix("isobit::") for event in profiled.key_averages()}
+        assert {"quantize_per_tensor", "embedding", "grid_sample", "grid_sample_backward"} <= seen

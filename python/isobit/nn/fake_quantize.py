@@ -147,12 +147,19 @@ class FakeQuantize(FakeQuantizer):
                 "writes; show the model a batch before fully_shard wraps it"
             )
 
+    def _warn_unset(self) -> None:
+        if has_value(self.initialized) and not self._started() and bool((self.scale == 1).all()):
+            warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
+
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
             _warn_replicas(x)
             self.set_scale(x)
-        elif not torch.compiler.is_compiling() and self._start is not None:
-            self._check_start()
+        elif not torch.compiler.is_compiling():
+            if self._start is not None:
+                self._check_start()
+            elif not self._has_started and x.numel() > 0:
+                self._warn_unset()
         n = x.numel() // self.scale.numel()
         if torch.compiler.is_compiling():
             if not self.training and is_exporting():  # without gradients
@@ -182,6 +189,8 @@ class FakeQuantize(FakeQuantizer):
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
 
+        if not self._has_started:
+            self._warn_unset()
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.fake_quant_enabled else self
 
     def extra_repr(self) -> str:

@@ -26,7 +26,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
     """A torch.nn.Linear for quantization-aware training, whose forward is the product that serving runs.
 
     ``activation_fake_quantizer`` and ``weight_fake_quantizer`` are FakeQuantize or ObservedFakeQuantize
-    modules, or None for a side that is not quantized. They decide the product:
+    modules, or None for a side that is not quantized. The layer asks them for scale and zero point
+    (``parameters_for``) and does not call them: their forward and its hooks do not run. They decide the product:
     - int8 codes with zero points of 0, one scale for the input or one a token, and one for the weight or
       one a row: isobit.quantized_linear_codes, exact integers;
     - other codes of 4 or 8 bits, a scale for the weight, a row, or a group along a row:
@@ -65,6 +66,9 @@ class FakeQuantizedLinear(torch.nn.Linear):
         return layer.train(linear.training)
 
     def forward(self, input: Tensor) -> Tensor:
+        if input.dim() == 0 or input.shape[-1] != self.in_features:
+            owner, shape = type(self).__name__, list(input.shape)
+            raise ValueError(f"{owner}: input has shape {shape}; want [..., {self.in_features}]")
         x = Operand.of(self.activation_fake_quantizer, input)
         return trained_linear(x, Operand.of(self.weight_fake_quantizer, self.weight), self.bias, self.exact)
 

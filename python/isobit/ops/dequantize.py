@@ -134,7 +134,8 @@ def dequantize_per_channel(
     last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """As dequantize_per_tensor, with a scale and a zero point for each index along ``axis``."""
+    """As dequantize_per_tensor, with a scale and a zero point for each index along ``axis``:
+    each is ``[input.shape[axis]]``."""
     if not is_dynamo_compiling():
         y = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:
@@ -156,7 +157,8 @@ def dequantize_per_token(
     last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """As dequantize_per_tensor, with a scale and a zero point for each row of the last dimension."""
+    """As dequantize_per_tensor, with a scale and a zero point for each row of the last dimension:
+    each is ``input.shape[:-1]``, or that with a last 1."""
     if not is_dynamo_compiling():
         y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, last_dim, out)
         if y is not NotImplemented:
@@ -180,7 +182,7 @@ def dequantize_per_channel_group(
     out: Tensor | None = None,
 ) -> Tensor:
     """As dequantize_per_tensor, with a scale and a zero point for each ``group_size`` elements along
-    the last dimension."""
+    the last dimension: each is ``[..., ceil(input.shape[-1] / group_size)]``."""
     args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype, last_dim)
     if not is_dynamo_compiling():
         y = _per_group(*args, out)

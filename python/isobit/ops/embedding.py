@@ -188,7 +188,9 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scales, in place, each row of weight that indices names to a norm of at most max_norm."""
+    """Scales, in place, each row of weight that indices names to a norm of at most max_norm; answers weight.
+
+    norm_type is the p of the norm, ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as torch.linalg.vector_norm has it."""
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")

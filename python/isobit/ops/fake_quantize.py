@@ -131,7 +131,8 @@ def fake_quantize_per_channel_affine(
     code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index along ``axis``."""
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index along ``axis``:
+    each is ``[input.shape[axis]]``."""
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
@@ -153,7 +154,7 @@ def fake_quantize_per_token_affine(
     out: Tensor | None = None,
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each row of the last
-    dimension."""
+    dimension: each is ``input.shape[:-1]``, or that with a last 1."""
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
@@ -176,7 +177,7 @@ def fake_quantize_per_channel_group_affine(
     out: Tensor | None = None,
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each ``group_size``
-    elements along the last dimension."""
+    elements along the last dimension: each is ``[..., ceil(input.shape[-1] / group_size)]``."""
     args = (input, scale, zero_point, quant_min, quant_max, group_size, rounding, grad_factor)
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_group(*args, "int", out)

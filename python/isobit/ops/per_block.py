@@ -30,7 +30,8 @@ def quantize_per_block(
     rounding: str = "nearest",
     out: Tensor | None = None,
 ) -> Tensor:
-    """As quantize_per_tensor, with a scale and a zero point for each block of ``block_size``."""
+    """As quantize_per_tensor, with a scale and a zero point for each block of ``block_size``:
+    each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, rounding)
     if not is_dynamo_compiling():
         y = q._per_block(*args, out)
@@ -69,7 +70,8 @@ def dequantize_per_block(
     last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """As dequantize_per_tensor, with a scale and a zero point for each block of ``block_size``."""
+    """As dequantize_per_tensor, with a scale and a zero point for each block of ``block_size``:
+    each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, out_dtype, last_dim)
     if not is_dynamo_compiling():
         y = d._per_block(*args, out)
@@ -107,7 +109,8 @@ def fake_quantize_per_block_affine(
     code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each block of ``block_size``."""
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each block of ``block_size``:
+    each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scale, zero_point, block_size, quant_min, quant_max, rounding, grad_factor)
     if code_dtype is None and not is_dynamo_compiling():
         y = f._per_block(*args, "int", out)

@@ -71,7 +71,7 @@ _OPS = {name: _define(name) for name in _GROUPINGS}
 # The ranges of codes; those of 4 bits have a dtype in newer versions of torch only.
 _RANGES = {
     dtype: (-(1 << bits - 1), (1 << bits - 1) - 1) if code == 0 else (0, (1 << bits) - 1)
-    for dtype, code, bits in DTYPES
+    for dtype, code, bits, _ in DTYPES
     if bits <= 8 and code <= 1
 }
 
@@ -125,8 +125,8 @@ def choose_qparams_per_tensor(
 ) -> tuple[Tensor, Tensor]:
     """(scale, zero_point) for codes of dtype, from the smallest and largest value.
 
-    Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0. Otherwise the range with 0
-    in it, ``scale = (high - low) / (quant_max - quant_min)``. A range of nothing has the scale 1, one
+    Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0, so that unsigned codes hold
+    nothing below 0: they want ``symmetric=False``. Otherwise the range with 0 in it, ``scale = (high - low) / (quant_max - quant_min)``. A range of nothing has the scale 1, one
     with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32."""
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
@@ -140,7 +140,7 @@ def choose_qparams_per_channel(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As choose_qparams_per_tensor, of each index along ``axis``."""
+    """As choose_qparams_per_tensor, of each index along ``axis``: both are ``[input.shape[axis]]``."""
     return _choose("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max)
 
 
@@ -153,7 +153,8 @@ def choose_qparams_per_channel_group(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As choose_qparams_per_tensor, of each ``group_size`` elements along the last dimension."""
+    """As choose_qparams_per_tensor, of each ``group_size`` elements along the last dimension: both are
+    ``[..., ceil(input.shape[-1] / group_size)]``."""
     return _choose("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max)
 
 
@@ -166,7 +167,8 @@ def choose_qparams_per_block(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As choose_qparams_per_tensor, of each block of ``block_size``."""
+    """As choose_qparams_per_tensor, of each block of ``block_size``: both are ``[ceil(d / b), ...]``, of the
+    extents d of input and b of a block."""
     return _choose("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max)
 
 

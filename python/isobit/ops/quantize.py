@@ -113,7 +113,8 @@ def quantize_per_channel(
     rounding: str = "nearest",
     out: Tensor | None = None,
 ) -> Tensor:
-    """As quantize_per_tensor, with a scale and a zero point for each index along ``axis``."""
+    """As quantize_per_tensor, with a scale and a zero point for each index along ``axis``:
+    each is ``[input.shape[axis]]``."""
     if not is_dynamo_compiling():
         q = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:

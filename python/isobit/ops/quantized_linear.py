@@ -23,7 +23,7 @@ _LOW, _HIGH = -127, 127
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _CODES = Op(
-    "quantized_linear_codes(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
+    "quantized_linear_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
     "ScalarType dtype) -> Tensor",
     "quantized_linear",
     "x[] x_scale weight[] weight_scale bias?",
@@ -58,26 +58,27 @@ def check_tensors(op: str, **named: Any) -> None:
 
 
 def quantized_linear_codes(
-    x: Tensor,
-    x_scale: Tensor,
+    input: Tensor,
+    input_scale: Tensor,
     weight: Tensor,
     weight_scale: Tensor,
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """``float(x @ weight.T) * (x_scale * weight_scale) + bias``, with the product exact.
+    """``float(input @ weight.T) * (input_scale * weight_scale) + bias``, with the product exact.
 
-    x: int8 [..., K]; x_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
+    input: int8 [..., K]; input_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
-    check_tensors("quantized_linear_codes", x=x, x_scale=x_scale, weight=weight, weight_scale=weight_scale)
-    rows = x.shape[:-1]
-    if x_scale.shape not in (rows, (*rows, 1)):
-        shapes = f"{list(x_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
-        raise ValueError(f"quantized_linear_codes: x_scale has shape {shapes} for x of shape {list(x.shape)}")
+    tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}
+    check_tensors("quantized_linear_codes", **tensors)
+    rows = input.shape[:-1]
+    if input_scale.shape not in (rows, (*rows, 1)):
+        shapes = f"{list(input_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
+        raise ValueError(f"quantized_linear_codes: input_scale has shape {shapes} for input of {list(input.shape)}")
     if weight_scale.dim() == 2 and weight_scale.shape[1] == 1:
         weight_scale = weight_scale.squeeze(1)
-    matrix = as_matrix(x)
-    y = _CODES(matrix, x_scale.reshape(matrix.shape[0]), weight, weight_scale, bias, dtype)
+    matrix = as_matrix(input)
+    y = _CODES(matrix, input_scale.reshape(matrix.shape[0]), weight, weight_scale, bias, dtype)
     return y.reshape(*rows, weight.shape[0])
 
 
@@ -137,30 +138,29 @@ def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor
     return dequantize_per_token(codes, scale, None, _LOW, _HIGH, torch.int8, dtype)
 
 
-def _odd_tensors(x: Tensor, weight: Tensor) -> Exception:
-    for name, t in (("x", x), ("weight", weight)):
+def _odd_tensors(input: Tensor, weight: Tensor) -> Exception:
+    for name, t in (("input", input), ("weight", weight)):
         if t.dtype not in _FLOATS:
             return ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, _FLOATS))}")
-    return ValueError(f"quantized_linear: weight is on {weight.device}; want {x.device}, where x is")
+    return ValueError(f"quantized_linear: weight is on {weight.device}; want {input.device}, where input is")
 
 
-def quantized_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A linear layer for quantization-aware training: ``x`` [..., K], ``weight`` [N, K], ``bias`` [N].
+def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear layer for quantization-aware training: ``input`` [..., K], ``weight`` [N, K], ``bias`` [N].
 
-    Rows of x, and rows of weight, become int8 codes in [-127, 127] with a scale of
+    Rows of input, and rows of weight, become int8 codes in [-127, 127] with a scale of
     ``max|row| / 127`` each; their product is the integer kernel that serving runs, so the trained
-    model and the served one give the same bits. The result has x's dtype. The gradient is the
-    straight-through estimate, with x and weight as the codes stand for them:
+    model and the served one give the same bits. The result has input's dtype. The gradient is
+    the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``."""
-    check_tensors("quantized_linear", x=x, weight=weight)
-    if x.dtype not in _FLOATS or weight.dtype not in _FLOATS or x.device != weight.device:
-        raise _odd_tensors(x, weight)
-    if x.shape[-1:] != weight.shape[-1:]:
-        raise ValueError(
-            f"quantized_linear: x has shape {list(x.shape)}, weight {list(weight.shape)}; want the same last extent"
-        )
+    check_tensors("quantized_linear", input=input, weight=weight)
+    if input.dtype not in _FLOATS or weight.dtype not in _FLOATS or input.device != weight.device:
+        raise _odd_tensors(input, weight)
+    if input.shape[-1:] != weight.shape[-1:]:
+        shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
+        raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
     if not is_dynamo_compiling() and not torch.is_grad_enabled():
-        return _QuantizedLinear.forward(x, weight, bias)[0]
+        return _QuantizedLinear.forward(input, weight, bias)[0]
     if is_dynamo_compiling() or torch._C._are_functorch_transforms_active():
-        return _QuantizedLinear.apply(x, weight, bias)[0]
-    return _Eager.apply(x, weight, bias)[0]
+        return _QuantizedLinear.apply(input, weight, bias)[0]
+    return _Eager.apply(input, weight, bias)[0]
