@@ -203,6 +203,13 @@ def test_a_layer_names_the_input_that_does_not_fit():
             layer(draw(*shape))
 
 
+def test_a_pretrained_table():
+    weight, fake = draw(9, 4), ObservedFakeQuantize(MinMaxObserver)
+    layer = FakeQuantizedEmbedding.from_pretrained(weight, padding_idx=2, weight_fake_quantizer=fake)
+    assert layer.weight.data_ptr() == weight.data_ptr() and not layer.weight.requires_grad and layer.padding_idx == 2
+    assert_same(layer(torch.tensor([1, 2])), fake.eval()(weight)[1:3])
+
+
 def test_an_ensemble_of_layers_that_have_started():
     layers = [FakeQuantize() for _ in range(3)]
     for i, layer in enumerate(layers):

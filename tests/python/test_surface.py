@@ -203,7 +203,7 @@ def test_odd_arguments_are_named():
         (ValueError, r"quantize_per_channel_group: zero_points has shape \[1\]", lambda: isobit.quantize_per_channel_group(X, torch.ones(3, 1), torch.zeros(1), *INT8)),
         (ValueError, "zero_points is 300 at position 1", lambda: isobit.quantize_per_token(X, torch.ones(3), torch.tensor([0, 300, 0]), *INT8)),
         (ValueError, "dtype is torch.int32; want one of torch.int8", lambda: q(X, 0.1, 0, -8, 7, torch.int32)),
-        (ValueError, "quant_min is -129; s8 starts", lambda: q(X, 0.1, 0, -129, 7, torch.int8)),
+        (ValueError, "quant_min is -129; torch.int8 starts", lambda: q(X, 0.1, 0, -129, 7, torch.int8)),
         (ValueError, "quant_min is -129; torch.int8 starts", lambda: isobit.choose_qparams_per_tensor(X, quant_min=-129)),
         (TypeError, "grad_factor must be a float, not '1'", lambda: fq(X, 0.1, 0, -8, 7, grad_factor="1")),
         (TypeError, "max_norm must be a number, not '1'", lambda: isobit.embedding(torch.tensor([1]), X.clone(), None, "1")),

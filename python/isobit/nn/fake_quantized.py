@@ -111,6 +111,17 @@ class FakeQuantizedEmbedding(Embedding):
             raise ValueError("FakeQuantizedEmbedding: want max_norm=None and sparse=False")
         self._quantize_by(weight_fake_quantizer)
 
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, embeddings: Tensor, freeze: bool = True, *args: Any, weight_fake_quantizer: FakeQuantizer, **keywords: Any
+    ) -> FakeQuantizedEmbedding:
+        """The layer of these weights; the arguments are those of torch.nn.Embedding.from_pretrained."""
+        plain = Embedding.from_pretrained(embeddings, freeze, *args, **keywords)
+        given = plain.padding_idx, plain.max_norm, plain.norm_type, plain.scale_grad_by_freq, plain.sparse
+        layer = cls(*plain.weight.shape, *given, device="meta", weight_fake_quantizer=weight_fake_quantizer)
+        layer.weight = plain.weight
+        return layer
+
     def _quantize_by(self, weight: FakeQuantizer) -> None:
         if weight is None:
             raise TypeError("FakeQuantizedEmbedding: weight_fake_quantizer is None; want a module")
