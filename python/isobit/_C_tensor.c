@@ -143,7 +143,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyCapsule_SetName(capsule, "used_dltensor");
     a->t = a->unversioned->dl_tensor;
   } else {
-    PyErr_Format(PyExc_TypeError, "%s: __dlpack__ of %s gave no DLPack capsule", op, name);
+    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave no DLPack capsule", op, name);
     result = -1;
   }
   if (float8) a->t.dtype = (DLDataType){float8->code, float8->bits, 1};

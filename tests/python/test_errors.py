@@ -217,6 +217,17 @@ class TestPlan:
         isobit.Plan(self.problem).run(Old(np.full(6, 3, np.float32)), Old(np.float32([1])), None, Old(q))
         assert q.tolist() == [3] * 6
 
+    def test_no_producer(self):
+        class Broken:
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self, **keywords):
+                return 3
+
+        with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack__ gave no DLPack capsule"):
+            isobit.Plan(self.problem).run(Broken(), np.float32([1]), None, np.zeros(6, np.int8))
+
     @pytest.mark.parametrize(
         "text",
         ("", "nonsense", "quantize_per_tensor", "quantize_per_tensor x=f32[6] q=s8 qmin=-8 qmax=oops", "x" * 5000),
