@@ -27,7 +27,8 @@ const (
 	planeSwap   = planeInside + 4
 	planeEdge   = planeSwap + 4
 	planeImages = planeEdge + 1
-	gridPlanes  = cubicProduct + cubicTaps*cubicTaps
+	// Up to here, and of f64 up to what internal/gen/grid_axes.go adds to gathers.
+	gridPlanes = max(cubicProduct+cubicTaps*cubicTaps, 2*(planePair+10+3*2*cubicTaps+cubicTaps+3*cubicTaps+1))
 )
 
 // The words of the plane of parameters: numbers of the compute type, of x, y, z,
@@ -43,6 +44,7 @@ const (
 	paramSpan
 	paramLow
 	paramHigh
+	paramBeyond
 )
 
 // then integers.
@@ -54,7 +56,8 @@ const (
 	paramPixels
 	paramOrigin
 	paramStep
-	paramEnd = paramStep + 8
+	paramEnd     = paramStep + 8
+	paramWindows = paramEnd + 3
 )
 
 type gridCells [gridPlanes][cellPitch]uint32
@@ -164,6 +167,9 @@ func setParameters[C Compute](params *[Block]C, g *Sampler) {
 		params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = scale, shift, factor, slope
 		params[paramSize+axis], params[paramLast+axis], params[paramPair+axis] = s, s-1, s-2
 		params[paramFold+axis], params[paramSpan+axis] = low, span
+		if params[paramBeyond+axis] = 0; g.Padding == Border {
+			params[paramBeyond+axis] = s - 1
+		}
 	}
 }
 
@@ -217,7 +223,7 @@ type otherKernels struct {
 
 func (k *gridKernel) others(b *GridBlock) otherKernels {
 	switch {
-	case b.Mode == Bicubic:
+	case b.Mode == Bicubic && k.takesCubic(b):
 		return otherKernels{(*gridKernel).sampleCubic, (*gridKernel).gradientCubic}
 	case k.dtype == tensor.F64:
 		return otherKernels{sampleGather[float64], gradientGather[float64]}

@@ -8,7 +8,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What stands between bicubic grid_sample and its generated kernels. They take
+// What stands between bicubic grid_sample of images and its generated kernels
+// (grid_axes.go has what takes volumes, f64 and images of other sizes). They take
 // four neighbours of each row of taps at once, a window that is always inside
 // the image. Where taps are others than a window's elements in order, cells say
 // which.
@@ -111,7 +112,7 @@ func (k *gridKernel) addCubic(s *GridScatter[float32], b *GridBlock) bool {
 	c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
 	cubic.pixels(c.start(), b.N)
 	pixels, weights := (*byte)(unsafe.Pointer(&c[cubicPixel])), (*byte)(unsafe.Pointer(&c[cubicProduct]))
-	addTaps(k, cellsFor(k.needs, tensor.F32), s, b, pixels, weights, cubicTaps*cubicTaps)
+	addTaps(k, cellsFor(k.needs, tensor.F32), s, b, pixels, weights, cubicTaps*cubicTaps, cellPitch)
 	return true
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // What stands between grid_sample and the kernels that read each tap by itself:
-// of volumes, nearest, f64, and images that hold no pairs. Cells have a tap's
+// of volumes, nearest, f64, and images that hold no pairs (grid_axes.go has those
+// of bicubic alone). Cells have a tap's
 // place, the number of its element in a channel, or -1 for one outside.
 
 type (
@@ -16,7 +17,7 @@ type (
 	gridSplit  func(from *byte, n int, cells *byte)
 	gridTerms  func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 	// tapAdd adds a block's contributions to sums of channels that lie side by side.
-	tapAdd func(pixels, weights *byte, taps, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+	tapAdd func(pixels, weights *byte, taps, pitch, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 	// nearestAdd does so where each position has one tap, and dy's channels lie apart.
 	nearestAdd func(pixels *byte, n int, sums, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 )
@@ -32,6 +33,7 @@ type gatherCell struct {
 	locate  [2]cellKernel
 	nearest [2]cellKernel
 	combine [2]cellKernel
+	axes    [2]axisCell
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
 	few     [maxQuad]nearestAdd
@@ -44,6 +46,7 @@ type gatherType struct {
 	sample func(cells *byte, n int, input *byte, taps int, y *byte)
 	copy   func(cells *byte, n int, input, y *byte)
 	terms  [2]gridTerms
+	axes   [2]axisType
 	// From and to f32, of types of 16 bits.
 	widen, narrow func(from *byte, n int, to *byte)
 }
@@ -109,7 +112,7 @@ func placesOf[C Compute](c *gridCells) *byte {
 // takesGather reports whether 31 bits number the elements of a channel, which
 // lie so many elements apart along each axis, and the compute type the pixels.
 func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
-	last, exact := int64(0), int64(1)<<24
+	last, exact, most := int64(0), int64(1)<<24, int64(1<<31-1)
 	if unsafe.Sizeof(C(0)) == 8 {
 		exact = 1 << 31
 	}
@@ -119,7 +122,10 @@ func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
 		}
 		last += step * (g.Size[axis] - 1)
 	}
-	return g.Mode != Bicubic && last < 1<<31-1
+	if g.Mode == Bicubic {
+		most = mostAxisPlaces
+	}
+	return last < most
 }
 
 // stepsOf returns the distances of a block's pixels, and whether kernels can
@@ -167,11 +173,18 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 			clear(x[b.N : whole+g.lanes])
 		}
 	}
-	locate := &g.locate
-	if b.Mode == Nearest {
-		locate = &g.nearest
+	locate := g.locate[b.Dims-2]
+	switch b.Mode {
+	case Nearest:
+		locate = g.nearest[b.Dims-2]
+	case Bicubic:
+		c[planeParams][paramWindows] = 0
+		if b.holdsWindows(steps) {
+			c[planeParams][paramWindows] = 1
+		}
+		locate = g.axes[b.Dims-2].locate
 	}
-	locate[b.Dims-2](c.start(), b.N)
+	locate(c.start(), b.N)
 	return c
 }
 
@@ -236,9 +249,12 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	c := locateGather[C](g, b, steps, true)
 	for channel := range b.Channels {
 		in, out := (*byte)(b.Input.Channel(channel)), (*byte)(b.Output.Row(channel, 0).P)
-		if b.Mode == Nearest {
+		switch b.Mode {
+		case Nearest:
 			t.copy(c.start(), b.N, in, out)
-		} else {
+		case Bicubic:
+			t.axes[b.Dims-2].sample(c.start(), b.N, in, out)
+		default:
 			t.sample(c.start(), b.N, in, 1<<b.Dims, out)
 		}
 	}
@@ -256,15 +272,19 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		return false
 	}
 	c := locateGather[C](g, b, steps, true)
-	for p := range b.Dims << (b.Dims - 1) {
+	terms, combine, sums := t.terms[b.Dims-2], g.combine[b.Dims-2], b.Dims<<(b.Dims-1)
+	if b.Mode == Bicubic {
+		terms, combine, sums = t.axes[b.Dims-2].terms, g.axes[b.Dims-2].combine, b.Dims
+	}
+	for p := range sums {
 		clear(planeOf[C](c, planeSums+p)[:])
 	}
 	for first := int64(0); first < b.Channels; first += groupSize {
-		t.terms[b.Dims-2](c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.ChannelStride),
+		terms(c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.ChannelStride),
 			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
 			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
 	}
-	g.combine[b.Dims-2](c.start(), b.N)
+	combine(c.start(), b.N)
 	var grads [3]*[Block]C
 	for axis := range b.Dims {
 		grad := planeOf[C](c, planeGrad+axis)

@@ -16,6 +16,10 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 	}
 	g := cellsFor(k.needs, ComputeType(k.dtype))
 	c := locateGather[C](g, b, steps, false)
+	if s.g.Mode == Bicubic {
+		addAxes(k, g, s, b, c)
+		return true
+	}
 	places := placesOf[C](c)
 	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
 		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
@@ -23,7 +27,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 	if s.g.Mode == Nearest && s.channels <= maxQuad {
 		addNearest(typeFor(k.needs, k.dtype), g.few[s.channels-1], s, b, places)
 	} else {
-		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps)
+		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps, cellPitch)
 	}
 	return true
 }
@@ -40,10 +44,11 @@ func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
 	return (*byte)(unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))), (*[2]int64)(unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:])))
 }
 
-// addTaps adds a block's contributions to pixels of given numbers and weights.
-func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps int) {
+// addTaps adds a block's contributions to pixels of given numbers and weights;
+// those of one tap after the other lie pitch elements apart.
+func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps, pitch int) {
 	dy := turnGradients(k, s, b)
 	chunks, list := s.room()
-	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
+	s.full = g.add[s.pitch/4](pixels, weights, taps, pitch*4, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
 		unsafe.SliceData(s.count), chunks, list, s.full)
 }

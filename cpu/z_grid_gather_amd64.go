@@ -409,88 +409,100 @@ func gatherCopy64AVX2(cells *byte, n int, input *byte, y *byte)
 func gatherCopy16AVX2(cells *byte, n int, input *byte, y *byte)
 
 // gridTapAdd16AVX512F32 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd16AVX512F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd16AVX512F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd1F32 adds dy times weight to every tap's pixel, for 1 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd1F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd1F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd4F32 adds dy times weight to every tap's pixel, for 4 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd4F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd4F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd8F32 adds dy times weight to every tap's pixel, for 8 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd8F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd8F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd12F32 adds dy times weight to every tap's pixel, for 12 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd12F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd12F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd16AVX2F32 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd16AVX2F32(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd16AVX2F32(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd16AVX512F64 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd16AVX512F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd16AVX512F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd1F64 adds dy times weight to every tap's pixel, for 1 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd1F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd1F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd4F64 adds dy times weight to every tap's pixel, for 4 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd4F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd4F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd8F64 adds dy times weight to every tap's pixel, for 8 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd8F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd8F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd12F64 adds dy times weight to every tap's pixel, for 12 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd12F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd12F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridTapAdd16AVX2F64 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
+// side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions
+// go to chunks, their pixels and numbers, from full on, to list; it returns how many there
+// are then.
 //
 //go:noescape
-func gridTapAdd16AVX2F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+func gridTapAdd16AVX2F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
 // gridNearestAdd1F32 adds dy, whose channels lie dyStride bytes apart, to every position's
 // pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,

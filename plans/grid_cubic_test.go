@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -169,6 +171,40 @@ func TestBicubicAtHotPixels(t *testing.T) {
 				for pixel := range terms {
 					require.Equal(t, testcase.Chunk(terms[pixel]), got[c*81+4*9+4+int64(pixel)], "channel %d of %d, pixel %d of %d positions", c, channels, pixel, n)
 				}
+			}
+		}
+	}
+}
+
+// Every row at every coordinate: of images and volumes with fewer columns than a
+// window has, with as many and with more, at borders and far outside.
+func TestBicubicAtCoordinates(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 1))
+	number := 0
+	for _, size := range []string{"1,1", "5,2", "2,3", "4,4", "3,9", "1,1,1", "3,1,2", "2,4,3", "2,1,4", "3,2,7"} {
+		for _, types := range [][2]string{{"f32", "f32"}, {"f64", "f64"}, {"f16", "f32"}, {"bf16", "f32"}} {
+			for _, padding := range paddings {
+				channels := []int{1, 3, 4, 17}[number%4]
+				number++
+				out, dims := "5,7", strings.Count(size, ",")+1
+				if dims == 3 {
+					out = "2,5,7"
+				}
+				keys := fmt.Sprintf("input=%s[2,%d,%s] grid=%s[2,%s,%d] mode=bicubic padding_mode=%s align_corners=%t", types[0], channels, size, types[1], out, dims, padding, r.IntN(2) == 0)
+				grid := func(i int64) float64 {
+					near := float64(r.IntN(49)-24) / 12
+					switch r.IntN(12) {
+					case 0:
+						return []float64{math.Inf(1), math.Inf(-1), math.NaN(), 3e38, -3e38}[r.IntN(5)]
+					case 1:
+						return near * math.Ldexp(1+r.Float64(), r.IntN(60)-20)
+					case 2:
+						return near
+					}
+					return near * r.Float64()
+				}
+				sameOn(t, "grid_sample", plans.MustParse("grid_sample "+keys), grid)
+				sameOn(t, "grid_sample_backward", plans.MustParse(fmt.Sprintf("grid_sample_backward grad_output=%s[2,%d,%s] ", types[0], channels, out)+keys), grid)
 			}
 		}
 	}

@@ -48,6 +48,7 @@ const (
 	paramSpan
 	paramLow // of images with a frame: the first and the last cell
 	paramHigh
+	paramBeyond // bicubic: the pixel of coordinates that are infinite
 )
 
 // Then 32-bit integers.
@@ -61,6 +62,8 @@ const (
 
 	paramStep = paramOrigin + 1 // gathers: elements from a cell's first tap to each of the eight
 	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
+
+	paramWindows = paramEnd + 3 // bicubic: whether rows hold windows
 )
 
 // The values of the mode.

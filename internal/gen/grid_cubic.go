@@ -102,6 +102,12 @@ func (k *gridKernel) locateCubic(gradient bool) {
 
 // weights stores the weights of the taps along an axis, and their derivatives.
 func (k *gridKernel) weights(axis int, t value, slopes bool) {
+	k.weightsOf(t, slopes, func(i int, v value) { k.storePlane(cubicWeight+2*cubicTaps*axis+i, v) })
+}
+
+// weightsOf computes the weights of four taps from the coordinates' fractions,
+// and their derivatives, numbers 4 to 7.
+func (k *gridKernel) weightsOf(t value, slopes bool, store func(i int, v value)) {
 	const a = cubicA
 	s := k.sub(k.float(1), t)
 	far := [2]value{k.add(t, k.float(1)), k.add(s, k.float(1))}
@@ -110,10 +116,10 @@ func (k *gridKernel) weights(axis int, t value, slopes bool) {
 		u := far[side]
 		v := k.sub(k.mul(u, k.float(a)), k.float(5*a))
 		v = k.add(k.mul(v, u), k.float(8*a))
-		k.storePlane(cubicWeight+8*axis+3*side, k.sub(k.mul(v, u), k.float(4*a)))
+		store(3*side, k.sub(k.mul(v, u), k.float(4*a)))
 		u = near[side]
 		v = k.mul(k.sub(k.mul(u, k.float(a+2)), k.float(a+3)), u)
-		k.storePlane(cubicWeight+8*axis+1+side, k.add(k.mul(v, u), k.float(1)))
+		store(1+side, k.add(k.mul(v, u), k.float(1)))
 		if !slopes {
 			continue
 		}
@@ -123,9 +129,9 @@ func (k *gridKernel) weights(axis int, t value, slopes bool) {
 		inner := k.mul(k.sub(k.mul(u, k.float(3*(a+2))), k.float(2*(a+3))), u)
 		for i, v := range []value{outer, inner} {
 			if side == 1 {
-				v = k.apply(k.bits("VPXOR"), k.constant(uint32(1<<31)), v)
+				v = k.apply(k.bits("VPXOR"), k.float(math.Copysign(0, -1)), v)
 			}
-			k.storePlane(cubicWeight+8*axis+4+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
+			store(cubicTaps+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 func (k *gridKernel) row(r reg.GPVirtual, edge bool) (v [cubicTaps]value) {
 	var windows [cubicTaps]value
 	for m := range windows {
-		windows[m] = k.windows(r, m)
+		windows[m] = k.windows(k.rowPlane(r, cubicPlace), m)
 		if edge {
-			windows[m] = k.apply("VPERMILPS", k.plane(cubicControl+m), windows[m])
+			windows[m] = k.ordered(windows[m], k.plane(cubicControl+m))
 		}
 	}
 	v = k.turn(windows)
@@ -27,58 +27,9 @@ func (k *gridKernel) row(r reg.GPVirtual, edge bool) (v [cubicTaps]value) {
 	return v
 }
 
-// turn transposes four by four elements in each quarter of 128 bits.
-func (k *gridKernel) turn(v [cubicTaps]value) [cubicTaps]value {
-	pair := func(name string, a, b value) value { return k.apply(name, b, a) }
-	low := [2]value{pair("VUNPCKLPS", v[0], v[1]), pair("VUNPCKLPS", v[2], v[3])}
-	high := [2]value{pair("VUNPCKHPS", v[0], v[1]), pair("VUNPCKHPS", v[2], v[3])}
-	return [cubicTaps]value{
-		pair("VUNPCKLPD", low[0], low[1]), pair("VUNPCKHPD", low[0], low[1]),
-		pair("VUNPCKLPD", high[0], high[1]), pair("VUNPCKHPD", high[0], high[1]),
-	}
-}
-
 // rowPlane is plane for the row whose planes lie at r.
 func (k *gridKernel) rowPlane(r reg.GPVirtual, number int) memory {
 	return memory{operand.Mem{Base: r, Index: k.i, Scale: 4, Disp: number * planeBytes}}
-}
-
-// windows loads the windows of positions m, m + 4, ... into quarters of 128 bits.
-func (k *gridKernel) windows(r reg.GPVirtual, m int) value {
-	v := k.vector()
-	insert := "VINSERTF128"
-	if k.isa.masks {
-		insert = "VINSERTF32X4"
-	}
-	for quarter := range k.lanes / 4 {
-		at := k.c.GP64()
-		k.c.MOVL(k.rowPlane(r, cubicPlace).plus(4*(4*quarter+m)).Mem, at.As32())
-		from := operand.Mem{Base: k.input, Index: at, Scale: uint8(k.out.size)}
-		if k.out == f32 {
-			if quarter == 0 {
-				k.c.VMOVUPS(from, v.AsX())
-			} else {
-				k.emit(insert, quarter, from, v, v)
-			}
-			continue
-		}
-		x := v.AsX().(reg.VecVirtual)
-		if quarter > 0 {
-			x = k.c.XMM()
-		}
-		if k.out == f16 {
-			k.c.VCVTPH2PS(from, x)
-		} else {
-			k.c.VPMOVZXWD(from, x)
-		}
-		if quarter > 0 {
-			k.emit(insert, quarter, x, v, v)
-		}
-	}
-	if k.out == bf16 {
-		return k.apply("VPSLLD", 16, value{v})
-	}
-	return value{v}
 }
 
 // forRows emits a loop over the rows of taps of a vector of positions: body gets
@@ -104,9 +55,9 @@ func (k *gridKernel) forRows(body func(v [cubicTaps]value, r reg.GPVirtual)) {
 // weighted sums values times the planes from number on, left to right. The sum
 // of a row may be -0 where one from +0 is not: no sum over rows shows it.
 func (k *gridKernel) weighted(v [cubicTaps]value, number int) value {
-	sum := k.apply("VMULPS", k.plane(number), v[0])
+	sum := k.apply(k.ps("VMUL"), k.plane(number), v[0])
 	for tap := 1; tap < cubicTaps; tap++ {
-		sum = k.add(sum, k.apply("VMULPS", k.plane(number+tap), v[tap]))
+		sum = k.add(sum, k.apply(k.ps("VMUL"), k.plane(number+tap), v[tap]))
 	}
 	return sum
 }

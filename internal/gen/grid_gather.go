@@ -20,24 +20,34 @@ const (
 	planeClamped = 9 // a tap's places, 0 for those outside
 )
 
+// gatherFunction returns how functions begin, gatherFunctions how those that
+// take a number of cells do.
+func gatherFunction(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
+	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
+		beginFunction(c, name, signature, doc...)
+		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1}
+		if t == f64 {
+			k.compute = f64
+		}
+		k.lanes = isa.bytes / k.compute.size
+		return &gridKernel{kernel: k, i: c.GP64()}
+	}
+}
+
+func gatherFunctions(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, arguments string, doc ...string) *gridKernel {
+	begin := gatherFunction(c, globals, isa)
+	return func(name string, t *storage, arguments string, doc ...string) *gridKernel {
+		k := begin(name, t, "func(cells *byte, n int"+arguments+")", doc...)
+		k.cells, k.n = param(c, "cells"), param(c, "n")
+		return k
+	}
+}
+
 // gatherKernels emits those of every type, on every instruction set.
 func gatherKernels(c *build.Context) {
 	globals := newTables()
 	for _, isa := range isas {
-		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
-			beginFunction(c, name, signature, doc...)
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1}
-			if t == f64 {
-				k.compute = f64
-			}
-			k.lanes = isa.bytes / k.compute.size
-			return &gridKernel{kernel: k, i: c.GP64()}
-		}
-		beginCells := func(name string, t *storage, arguments string, doc ...string) *gridKernel {
-			k := begin(name, t, "func(cells *byte, n int"+arguments+")", doc...)
-			k.cells, k.n = param(c, "cells"), param(c, "n")
-			return k
-		}
+		begin, beginCells := gatherFunction(c, globals, isa), gatherFunctions(c, globals, isa)
 		for _, compute := range []*storage{f32, f64} {
 			for dims := 2; dims <= 3; dims++ {
 				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)

@@ -56,7 +56,7 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 
 // reflect folds coordinates at both ends. The quotient of the distance by the
 // span, rounded, is right or 1 too high; what remains is exact. Of quotients of
-// 2^23 and more, and of NaNs, a NaN remains.
+// 2^23 and more, and of NaNs, a NaN remains. slope may be nil.
 func (k *gridKernel) reflect(axis int, c, slope value) {
 	low, span := k.parameter(paramFold+axis), k.parameter(paramSpan+axis)
 	sign, xor := k.float(math.Copysign(0, -1)), k.bits("VPXOR")
@@ -72,9 +72,11 @@ func (k *gridKernel) reflect(axis int, c, slope value) {
 	half := k.mul(flips, k.float(0.5))
 	odd := k.compare(k.floor(half), otherThan, half)
 	// The derivative changes sign with each flip, and once more below low.
-	turned := k.keep(k.compare(c, less, low), sign)
-	k.emit(xor, turned[0], slope[0], slope[0])
-	k.emit(xor, k.keep(odd, sign)[0], slope[0], slope[0])
+	if slope != nil {
+		turned := k.keep(k.compare(c, less, low), sign)
+		k.emit(xor, turned[0], slope[0], slope[0])
+		k.emit(xor, k.keep(odd, sign)[0], slope[0], slope[0])
+	}
 	folded := k.add(k.pick(odd, k.sub(span, extra), extra), low)
 	few := k.compare(flips, less, k.float(1<<23)) // false for a NaN
 	k.move(k.pick(few, folded, k.float(math.NaN())), c)

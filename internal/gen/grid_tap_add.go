@@ -35,10 +35,11 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 		name += isa.name
 	}
 	name += compute.name
-	beginFunction(c, name, "func(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int",
+	beginFunction(c, name, "func(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int",
 		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by", name, width),
-		"side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,",
-		"to list; it returns how many there are then.")
+		"side; pixels of one tap after the other lie pitch bytes apart. Sums of 256 contributions",
+		"go to chunks, their pixels and numbers, from full on, to list; it returns how many there",
+		"are then.")
 	pixels, weights, n, sums := param(c, "pixels"), param(c, "weights"), param(c, "n"), param(c, "sums")
 	dy, count, full := param(c, "dy"), param(c, "count"), param(c, "full")
 	k := &kernel{c: c, isa: isa, compute: compute, group: 1}
@@ -89,8 +90,11 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.Label("store")
 	each(func(i, disp int) { k.emit(move, pieces[i], in(disp)) })
 	c.Label("skip")
-	c.ADDQ(operand.U32(planeBytes), pixel)
-	c.ADDQ(operand.U32(planeBytes/4*compute.size), weight)
+	pitch := place(c, "pitch")
+	c.ADDQ(pitch, pixel)
+	for range compute.size / 4 {
+		c.ADDQ(pitch, weight)
+	}
 	c.DECQ(left)
 	c.JNE(operand.LabelRef("tap"))
 	c.ADDQ(operand.Imm(4), pixels)

@@ -12,6 +12,7 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // unit is a file of kernels that are not one op's: each function emits some.
@@ -30,6 +31,7 @@ var units = []unit{
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
+	{"cpu", "grid_axes", "amd64", []func(c *build.Context){axisKernels}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
@@ -63,10 +65,16 @@ func (u unit) write(files map[string][]byte) error {
 
 // freeDestinations says of masked moves that zero, and of blends, that what they
 // write they do not read: avo takes it for an input, which would be in use from
-// the beginning of a function.
+// the beginning of a function. So would the upper part of a register be whose
+// lower part is written, which makes that 0.
 func freeDestinations(file *ir.File) {
 	for _, f := range file.Functions() {
 		for _, i := range f.Instructions() {
+			for n, o := range i.Outputs {
+				if v, ok := o.(reg.Vec); ok && strings.HasPrefix(i.Opcode, "V") {
+					i.Outputs[n] = v.AsZ()
+				}
+			}
 			if !slices.Contains(i.Suffixes, "Z") && !strings.HasPrefix(i.Opcode, "VBLENDM") {
 				continue
 			}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of bicubic that take any images and volumes: each axis has its own
+// places and weights, of which a tap's are the sum and the product
+// (cpu/grid_axes.go). Rows of taps that lie side by side are windows, as
+// in grid_cubic.go; others are read tap by tap.
+
+// The planes of a block of cells, of the compute type, behind those of gathers.
+const (
+	axisWeight  = planePair + planeClamped + 1 // of each axis: of its taps, then their derivatives
+	axisControl = axisWeight + 3*2*cubicTaps   // which of a window's elements are taps, by windows
+	axisOffset  = axisControl + cubicTaps      // of each axis and tap: elements from the channel's first
+	axisStart   = axisOffset + 3*cubicTaps     // the window's along x
+)
+
+// planeOutside says how a vector's rows of taps are read.
+const (
+	rowsPlain  = iota // windows as they are
+	rowsMoved         // windows whose elements are put in order
+	rowsByTaps        // each tap by itself
+)
+
+// axisOutside is the offset of a tap outside: so low that with those of other
+// axes it stays negative, and one of each axis do not overflow.
+const axisOutside = 1<<32 - 1<<29
+
+// axisKernels emits those of every type, on every instruction set.
+func axisKernels(c *build.Context) {
+	globals := newTables()
+	for _, isa := range isas {
+		begin := gatherFunctions(c, globals, isa)
+		for dims := 2; dims <= 3; dims++ {
+			for _, compute := range []*storage{f32, f64} {
+				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)
+				begin("axisLocate"+suffix, compute, "",
+					"axisLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateAxes(dims)
+				begin("axisPixels"+suffix, compute, ", pixels *byte, weights *byte",
+					"axisPixels"+suffix+" numbers taps within a band of the image, -1 being none, and multiplies weights.").axisPixels(dims)
+				begin("axisCombine"+suffix, compute, "",
+					"axisCombine"+suffix+" turns the cells' sums into gradients.").combineAxes(dims)
+			}
+			for _, t := range []*storage{f32, f64, bf16, f16} {
+				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, t.name)
+				begin("axisSample"+suffix, t, ", input *byte, y *byte",
+					"axisSample"+suffix+" samples one channel at n positions.",
+					"The last vector of cells is that of the last positions.").sampleAxes(dims)
+				begin("axisTerms"+suffix, t, ", input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte",
+					"axisTerms"+suffix+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
+					"cells' sums. terms is room for 16 times as many vectors as there are sums.").termsOfAxes(dims)
+			}
+		}
+	}
+}
+
+// axisPlane is a plane of an axis at the place that r has among its taps.
+func (k *gridKernel) axisPlane(r reg.GPVirtual, number int) memory {
+	m := k.plane(number)
+	m.Base = r
+	return m
+}
+
+// offsets is the place of an axis's offsets: of integers, as many as a vector has.
+func (k *gridKernel) offsets(r reg.GPVirtual, number int) memory {
+	m := k.axisPlane(r, number)
+	m.Scale = 4
+	return m
+}
+
+// atTaps emits a loop over the taps along an axis: r comes to where their planes are.
+func (k *gridKernel) atTaps(name string, body func(r reg.GPVirtual)) {
+	bytes := planeBytes / 4 * k.compute.size
+	loop, r, end := k.newLabel(name), k.c.GP64(), k.c.GP64()
+	k.c.MOVQ(k.cells, r)
+	k.c.Label(loop)
+	body(r)
+	k.c.ADDQ(operand.U32(bytes), r)
+	k.c.LEAQ(operand.Mem{Base: k.cells, Disp: cubicTaps * bytes}, end)
+	k.c.CMPQ(r, end)
+	k.c.JNE(operand.LabelRef(loop))
+}
+
+// forAxes emits the loops over rows of taps, of volumes those of each plane.
+// row gets the row's taps and where its weights along y are; plane, where they
+// are along z.
+func (k *gridKernel) forAxes(dims int, row func(v [cubicTaps]value, y reg.GPVirtual), begin func(), end func(z reg.GPVirtual)) {
+	var v [cubicTaps]value
+	for tap := range v {
+		v[tap] = value{k.vector()}
+	}
+	if dims == 2 {
+		k.atTaps("row", func(y reg.GPVirtual) {
+			k.readRow(v, y, nil)
+			row(v, y)
+		})
+		return
+	}
+	k.atTaps("plane", func(z reg.GPVirtual) {
+		begin()
+		k.atTaps("row", func(y reg.GPVirtual) {
+			k.readRow(v, y, z)
+			row(v, y)
+		})
+		end(z)
+	})
+}
+
+// readRow reads a row of taps.
+func (k *gridKernel) readRow(v [cubicTaps]value, y, z reg.GPVirtual) {
+	n := k.narrow()
+	plain, moved, done := k.newLabel("plain"), k.newLabel("moved"), k.newLabel("read")
+	at := value{loadWhole(n.kernel, k.offsets(y, axisOffset+cubicTaps))}
+	if z != nil {
+		at = n.apply("VPADDD", k.offsets(z, axisOffset+2*cubicTaps), at)
+	}
+	place := k.integers(planePlace)
+	tapAt := func(tap int) value { return n.apply("VPADDD", k.offsets(k.cells, axisOffset+tap), at) }
+	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(rowsMoved))
+	k.c.JEQ(operand.LabelRef(moved))
+	k.c.JLT(operand.LabelRef(plain))
+	for tap := range v {
+		n.emit("VMOVUPS", tapAt(tap)[0], k.integers(planePlace+tap))
+	}
+	for tap := range v {
+		k.move(k.gathered(k.integers(planePlace+tap), true), v[tap])
+	}
+	k.c.JMP(operand.LabelRef(done))
+
+	k.c.Label(moved)
+	first := n.apply("VPADDD", k.offsets(k.cells, axisStart), at)
+	n.emit("VMOVUPS", n.apply("VPMAXSD", n.zero(), first)[0], place) // of a row outside: any
+	var windows [cubicTaps]value
+	for m := range windows {
+		windows[m] = k.ordered(k.windows(place, m), k.plane(axisControl+m))
+	}
+	for tap, turned := range k.turn(windows) {
+		inside := n.lessThan(n.number(0xFFFFFFFF), tapAt(tap))
+		k.move(k.keep(k.wide(inside), turned), v[tap])
+	}
+	k.c.JMP(operand.LabelRef(done))
+
+	k.c.Label(plain)
+	n.emit("VMOVUPS", n.apply("VPADDD", k.offsets(k.cells, axisStart), at)[0], place)
+	for m := range windows {
+		windows[m] = k.windows(place, m)
+	}
+	for tap, turned := range k.turn(windows) {
+		k.move(turned, v[tap])
+	}
+	k.c.Label(done)
+}
+
+// axisSum sums a row of taps times its weights, or their derivatives: see weighted.
+func (k *gridKernel) axisSum(v [cubicTaps]value, derivative int) value {
+	return k.weighted(v, axisWeight+derivative*cubicTaps)
+}
+
+// addTimes adds a product with an axis's weights, or their derivatives, to a sum.
+func (k *gridKernel) addTimes(to, v value, r reg.GPVirtual, axis, derivative int) {
+	weights := k.axisPlane(r, axisWeight+(2*axis+derivative)*cubicTaps)
+	k.move(k.add(to, k.apply(k.ps("VMUL"), weights, v)), to)
+}
+
+func (k *gridKernel) sampleAxes(dims int) {
+	k.input = param(k.c, "input")
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		sum, plane := value{k.vector()}, value{k.vector()}
+		k.clear(sum)
+		rows := plane
+		if dims == 2 {
+			rows = sum
+		}
+		k.forAxes(dims, func(v [cubicTaps]value, y reg.GPVirtual) {
+			k.addTimes(rows, k.axisSum(v, 0), y, 1, 0)
+		}, func() { k.clear(plane) }, func(z reg.GPVirtual) {
+			k.addTimes(sum, plane, z, 2, 0)
+		})
+		k.storeAt(sum, y, k.position())
+	})
+}
+
+// termsOfAxes makes the terms of each axis: sums with its weights' derivatives.
+func (k *gridKernel) termsOfAxes(dims int) {
+	k.sums = dims
+	k.termsOf(dims, false, func(g func() value, store func(sum int, v value)) {
+		sums, planes := make([]value, dims), make([]value, dims)
+		for axis := range dims {
+			sums[axis], planes[axis] = value{k.vector()}, value{k.vector()}
+			k.clear(sums[axis])
+		}
+		rows := planes
+		if dims == 2 {
+			rows = sums
+		}
+		k.forAxes(dims, func(v [cubicTaps]value, y reg.GPVirtual) {
+			k.addTimes(rows[0], k.axisSum(v, 1), y, 1, 0)
+			row := k.axisSum(v, 0)
+			k.addTimes(rows[1], row, y, 1, 1)
+			if dims == 3 {
+				k.addTimes(rows[2], row, y, 1, 0)
+			}
+		}, func() {
+			for _, plane := range planes {
+				k.clear(plane)
+			}
+		}, func(z reg.GPVirtual) {
+			for axis, plane := range planes {
+				k.addTimes(sums[axis], plane, z, 2, axis/2)
+			}
+		})
+		dy := g()
+		for axis, sum := range sums {
+			store(axis, k.mul(dy, sum))
+		}
+	})
+}

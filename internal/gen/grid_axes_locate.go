@@ -1,0 +1,168 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// Where bicubic's taps are along each axis, and what becomes of them.
+
+// padPlace puts places of the compute type, which it changes, through the
+// padding's rule.
+func (k *gridKernel) padPlace(axis int, p value) {
+	done, border := k.newLabel("padded"), k.newLabel("border")
+	k.jumpMode(modeZeros, done)
+	k.jumpMode(modeBorder, border)
+	k.reflect(axis, p, nil)
+	k.c.Label(border)
+	k.move(k.keep(k.compare(p, greater, k.zero()), p), p) // +0 for a NaN
+	last := k.parameter(paramLast + axis)
+	k.move(k.pick(k.compare(p, greaterEqual, last), last, p), p)
+	k.c.Label(done)
+}
+
+// locateAxes fills cells.
+func (k *gridKernel) locateAxes(dims int) {
+	n := k.narrow()
+	k.forVectors(func() {
+		var plain mask
+		for axis := range dims {
+			c := k.add(k.loadPlane(planeCoord+axis), k.float(1))
+			c = k.sub(k.mul(c, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
+			c = k.mul(c, k.parameter(paramFactor+axis))
+			k.storePlane(planeCoord+axis, c)
+			// Without a finite number: the end that it is beyond with border, else 0.
+			finite := k.compare(k.sub(c, c), equal, k.zero())
+			end := k.keep(k.compare(c, greater, k.zero()), k.parameter(paramBeyond+axis))
+			whole, base, zeros := k.pick(finite, c, end), value{k.vector()}, k.newLabel("numbers")
+			k.move(k.floor(whole), base)
+			k.axisWeights(axis, k.sub(whole, base))
+			k.c.CMPL(k.word(paramMode), operand.Imm(modeZeros))
+			k.c.JNE(operand.LabelRef(zeros))
+			k.move(k.floor(c), base) // which has no tap inside
+			k.c.Label(zeros)
+			low, high := k.sub(base, k.float(1)), k.add(base, k.float(2))
+			inside := k.both(k.compare(low, greaterEqual, k.zero()), k.compare(high, less, k.parameter(paramSize+axis)))
+			if axis > 0 {
+				inside = k.both(plain, inside)
+			}
+			plain = inside
+			k.axisOffsets(n, axis, base)
+		}
+		k.windowsOfAxes(n, plain)
+	})
+}
+
+// axisWeights stores the weights of the taps along an axis, and their derivatives.
+func (k *gridKernel) axisWeights(axis int, t value) {
+	k.weightsOf(t, true, func(i int, v value) { k.storePlane(axisWeight+2*cubicTaps*axis+i, v) })
+}
+
+// axisOffsets stores those of the taps along an axis.
+func (k *gridKernel) axisOffsets(n *gridKernel, axis int, base value) {
+	for tap := range cubicTaps {
+		p := k.newValue()
+		k.emit(k.ps("VADD"), k.float(float64(tap - 1))[0], base[0], p[0])
+		k.padPlace(axis, p)
+		place := k.whole("VCVTT", p, n)
+		offset := n.apply("VPMULLD", n.integer(paramStep+1<<axis), place)
+		offset = n.pick(n.inside(axis, place), offset, n.number(axisOutside))
+		n.emit("VMOVUPS", offset[0], k.offsets(k.cells, axisOffset+axis*cubicTaps+tap))
+	}
+}
+
+// windowsOfAxes says how rows of taps are read.
+func (k *gridKernel) windowsOfAxes(n *gridKernel, plain mask) {
+	c, state := k.c, k.integers(planeOutside)
+	byTaps, done := k.newLabel("byTaps"), k.newLabel("stated")
+	offset := func(tap int) memory { return k.offsets(k.cells, axisOffset+tap) }
+	bits := k.storeBits(plain, state)
+	c.CMPL(k.word(paramWindows), operand.Imm(0))
+	c.JEQ(operand.LabelRef(byTaps))
+	first := value{loadWhole(n.kernel, offset(0))}
+	for tap := 1; tap < cubicTaps; tap++ { // that outside is large without a sign
+		first = n.apply("VPMINUD", offset(tap), first)
+	}
+	first = n.apply("VPMINUD", n.apply("VPSUBD", n.number(cubicTaps-1), n.integer(paramEnd)), first)
+	n.emit("VMOVUPS", first[0], k.offsets(k.cells, axisStart))
+	c.TESTL(bits, bits)
+	c.JEQ(operand.LabelRef(done)) // the state is rowsPlain
+	c.MOVL(operand.U32(rowsMoved), state.Mem)
+	var near mask
+	var elements [cubicTaps]value
+	for tap := range elements {
+		e := n.apply("VPSUBD", first, value{loadWhole(n.kernel, offset(tap))})
+		m := n.lessThan(e, n.number(cubicTaps))
+		if tap > 0 {
+			m = n.both(near, m)
+		}
+		near, elements[tap] = m, n.apply(n.bits("VPAND"), n.number(cubicTaps-1), e)
+	}
+	for m, v := range k.controls(elements) {
+		k.storePlane(axisControl+m, v)
+	}
+	n.storeBits(near, state.plus(4))
+	c.CMPL(state.plus(4).Mem, operand.Imm(0))
+	c.JEQ(operand.LabelRef(done))
+	c.Label(byTaps)
+	c.MOVL(operand.U32(rowsByTaps), state.Mem)
+	c.Label(done)
+}
+
+// axisPixels numbers taps and multiplies their weights: those along x and y, then z.
+func (k *gridKernel) axisPixels(dims int) {
+	pixels, weights := param(k.c, "pixels"), param(k.c, "weights")
+	n, pitch := k.narrow(), cellPitch(dims)
+	k.forVectors(func() {
+		first, count, none := n.integer(paramFirst), n.integer(paramPixels), n.number(0xFFFFFFFF)
+		for tap := range 1 << (2 * dims) {
+			x, y, z := tap%cubicTaps, tap/cubicTaps%cubicTaps, tap/cubicTaps/cubicTaps
+			at := value{loadWhole(n.kernel, k.offsets(k.cells, axisOffset+x))}
+			at = n.apply("VPADDD", k.offsets(k.cells, axisOffset+cubicTaps+y), at)
+			w := k.apply(k.ps("VMUL"), k.plane(axisWeight+2*cubicTaps+y), k.loadPlane(axisWeight+x))
+			if dims == 3 {
+				at = n.apply("VPADDD", k.offsets(k.cells, axisOffset+2*cubicTaps+z), at)
+				w = k.apply(k.ps("VMUL"), k.plane(axisWeight+4*cubicTaps+z), w)
+			}
+			at = n.apply("VPSUBD", first, at)
+			in := n.both(n.lessThan(none, at), n.lessThan(at, count))
+			n.emit("VMOVUPS", n.pick(in, at, none)[0], operand.Mem{Base: pixels, Index: k.i, Scale: 4, Disp: tap * pitch * 4})
+			size := k.compute.size
+			k.emit(k.ps("VMOVU"), w[0], operand.Mem{Base: weights, Index: k.i, Scale: uint8(size), Disp: tap * pitch * size})
+		}
+	})
+}
+
+// cellPitch is the distance of planes of taps that lie outside of cells: those
+// of volumes have a quarter of the positions.
+func cellPitch(dims int) int {
+	if dims == 3 {
+		return 256/4 + 16
+	}
+	return 256 + 16
+}
+
+// combineAxes multiplies by the coordinates' derivatives, where a coordinate is
+// a finite number and some tap is inside.
+func (k *gridKernel) combineAxes(dims int) {
+	n := k.narrow()
+	k.forVectors(func() {
+		var outside value // negative where all of some axis are
+		for axis := range dims {
+			offset := func(tap int) memory { return k.offsets(k.cells, axisOffset+axis*cubicTaps+tap) }
+			all := value{loadWhole(n.kernel, offset(0))}
+			for tap := 1; tap < cubicTaps; tap++ {
+				all = n.apply(n.bits("VPAND"), offset(tap), all)
+			}
+			if axis > 0 {
+				all = n.apply(n.bits("VPOR"), outside, all)
+			}
+			outside = all
+		}
+		some := k.wide(n.lessThan(n.number(0xFFFFFFFF), outside))
+		for axis := range dims {
+			c := k.loadPlane(planeCoord + axis)
+			live := k.both(some, k.compare(k.sub(c, c), equal, k.zero()))
+			k.storePlane(planeGrad+axis, k.keep(live, k.mul(k.loadPlane(planeSums+axis), k.parameter(paramK+axis))))
+		}
+	})
+}
