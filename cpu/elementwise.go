@@ -59,7 +59,7 @@ type Elementwise func(n int, a *Args)
 // which of the numbered blocks is said where they are used; the grid's gradient
 // needs most, up to sumBlocks + 12 * (levels + 1).
 type Scratch struct {
-	blocks     [184][Block]float64
+	blocks     [194][Block]float64
 	ints       [2 * pixelBlocks][Block]int64
 	lanes      [weightTreeRows][Lanes + laneSlack]float64
 	tree32     [weightTreeRows]Tree[float32]

@@ -21,7 +21,6 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	add := func(s *GridScatter[float32], b *GridBlock) {
 		switch {
 		case s.frame.start != nil && k.addFramed(framed.place, s, b):
-		case s.g.Mode == Bicubic && k.addCubic(s, b):
 		case addGather(k, s, b):
 		default:
 			definition.Add(s, b)

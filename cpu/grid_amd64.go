@@ -22,13 +22,3 @@ var framedKernels = []framedKernel{
 var gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}
 
 var gridFramedAdds = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3, gridFramedAdd4}
-
-// The kernels of bicubic.
-var cubicKernels = []cubicKernel{
-	{AVX512, tensor.F32, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F32, gridCubicTermsAVX512F32},
-	{AVX512, tensor.BF16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512BF16, gridCubicTermsAVX512BF16},
-	{AVX512, tensor.F16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F16, gridCubicTermsAVX512F16},
-	{AVX2, tensor.F32, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F32, gridCubicTermsAVX2F32},
-	{AVX2, tensor.BF16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2BF16, gridCubicTermsAVX2BF16},
-	{AVX2, tensor.F16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F16, gridCubicTermsAVX2F16},
-}

@@ -26,9 +26,9 @@ const (
 	planeInside = planePair + 1
 	planeSwap   = planeInside + 4
 	planeEdge   = planeSwap + 4
-	planeImages = planeEdge + 1
-	// Up to here, and of f64 up to what internal/gen/grid_axes.go adds to gathers.
-	gridPlanes = max(cubicProduct+cubicTaps*cubicTaps, 2*(planePair+10+3*2*cubicTaps+cubicTaps+3*cubicTaps+1))
+	// Those of bicubic come behind those of gathers, also in f64.
+	planeCubic = planePair + 10
+	gridPlanes = 2 * (planeCubic + 3*2*cubicTaps + cubicTaps + 3*cubicTaps + cubicTaps*cubicTaps)
 )
 
 // The words of the plane of parameters: numbers of the compute type, of x, y, z,
@@ -56,8 +56,8 @@ const (
 	paramPixels
 	paramOrigin
 	paramStep
-	paramEnd     = paramStep + 8
-	paramWindows = paramEnd + 3
+	paramEnd    = paramStep + 8
+	paramWindow = paramEnd + 3
 )
 
 type gridCells [gridPlanes][cellPitch]uint32
@@ -222,10 +222,7 @@ type otherKernels struct {
 }
 
 func (k *gridKernel) others(b *GridBlock) otherKernels {
-	switch {
-	case b.Mode == Bicubic && k.takesCubic(b):
-		return otherKernels{(*gridKernel).sampleCubic, (*gridKernel).gradientCubic}
-	case k.dtype == tensor.F64:
+	if k.dtype == tensor.F64 {
 		return otherKernels{sampleGather[float64], gradientGather[float64]}
 	}
 	return otherKernels{sampleGather[float32], gradientGather[float32]}

@@ -8,7 +8,7 @@ import (
 )
 
 // What stands between grid_sample and the kernels that read each tap by itself:
-// of volumes, nearest, f64, and images that hold no pairs (grid_axes.go has those
+// of volumes, nearest, f64, and images that hold no pairs (grid_cubic_cells.go has those
 // of bicubic alone). Cells have a tap's
 // place, the number of its element in a channel, or -1 for one outside.
 
@@ -33,7 +33,7 @@ type gatherCell struct {
 	locate  [2]cellKernel
 	nearest [2]cellKernel
 	combine [2]cellKernel
-	axes    [2]axisCell
+	cubic   [2]cubicCell
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
 	few     [maxQuad]nearestAdd
@@ -46,7 +46,7 @@ type gatherType struct {
 	sample func(cells *byte, n int, input *byte, taps int, y *byte)
 	copy   func(cells *byte, n int, input, y *byte)
 	terms  [2]gridTerms
-	axes   [2]axisType
+	cubic  [2]cubicType
 	// From and to f32, of types of 16 bits.
 	widen, narrow func(from *byte, n int, to *byte)
 }
@@ -112,7 +112,7 @@ func placesOf[C Compute](c *gridCells) *byte {
 // takesGather reports whether 31 bits number the elements of a channel, which
 // lie so many elements apart along each axis, and the compute type the pixels.
 func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
-	last, exact, most := int64(0), int64(1)<<24, int64(1<<31-1)
+	exact, most := int64(1)<<24, int64(1<<31-1)
 	if unsafe.Sizeof(C(0)) == 8 {
 		exact = 1 << 31
 	}
@@ -120,12 +120,11 @@ func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
 		if step < 0 || g.Size[axis] >= exact {
 			return false
 		}
-		last += step * (g.Size[axis] - 1)
 	}
 	if g.Mode == Bicubic {
-		most = mostAxisPlaces
+		most = 1 << (32 - g.Dims) // see internal/gen's cubicOutside
 	}
-	return last < most
+	return g.last(steps) < most
 }
 
 // stepsOf returns the distances of a block's pixels, and whether kernels can
@@ -178,11 +177,8 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	case Nearest:
 		locate = g.nearest[b.Dims-2]
 	case Bicubic:
-		c[planeParams][paramWindows] = 0
-		if b.holdsWindows(steps) {
-			c[planeParams][paramWindows] = 1
-		}
-		locate = g.axes[b.Dims-2].locate
+		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
+		locate = g.cubic[b.Dims-2].locate
 	}
 	locate(c.start(), b.N)
 	return c
@@ -253,7 +249,7 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		case Nearest:
 			t.copy(c.start(), b.N, in, out)
 		case Bicubic:
-			t.axes[b.Dims-2].sample(c.start(), b.N, in, out)
+			t.cubic[b.Dims-2].sample(c.start(), b.N, in, out)
 		default:
 			t.sample(c.start(), b.N, in, 1<<b.Dims, out)
 		}
@@ -274,7 +270,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	c := locateGather[C](g, b, steps, true)
 	terms, combine, sums := t.terms[b.Dims-2], g.combine[b.Dims-2], b.Dims<<(b.Dims-1)
 	if b.Mode == Bicubic {
-		terms, combine, sums = t.axes[b.Dims-2].terms, g.axes[b.Dims-2].combine, b.Dims
+		terms, combine, sums = t.cubic[b.Dims-2].terms, g.cubic[b.Dims-2].combine, b.Dims
 	}
 	for p := range sums {
 		clear(planeOf[C](c, planeSums+p)[:])

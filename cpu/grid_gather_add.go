@@ -17,7 +17,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 	g := cellsFor(k.needs, ComputeType(k.dtype))
 	c := locateGather[C](g, b, steps, false)
 	if s.g.Mode == Bicubic {
-		addAxes(k, g, s, b, c)
+		addCubic(k, g, s, b, c)
 		return true
 	}
 	places := placesOf[C](c)

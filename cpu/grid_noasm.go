@@ -10,8 +10,6 @@ var (
 	gridFramedAdds  []framedAdd
 	gridFramedQuads []framedQuad
 
-	cubicKernels []cubicKernel
-
 	gatherTypes []gatherType
 	gatherCells []gatherCell
 )

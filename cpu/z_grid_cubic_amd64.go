@@ -4,114 +4,314 @@
 
 package cpu
 
-// gridCubicLocateAVX512 fills cells from the coordinates of n positions and the parameters.
+// gridCubicLocate2AVX512F32 fills cells from the coordinates of n positions and the parameters.
 //
 //go:noescape
-func gridCubicLocateAVX512(cells *byte, n int)
+func gridCubicLocate2AVX512F32(cells *byte, n int)
 
-// gridCubicPlaceAVX512 is gridCubicLocate without what only the grid's gradient needs.
+// gridCubicPixels2AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
-func gridCubicPlaceAVX512(cells *byte, n int)
+func gridCubicPixels2AVX512F32(cells *byte, n int, pixels *byte, weights *byte)
 
-// gridCubicPixelsAVX512 numbers the taps' pixels within a band of the image, and multiplies weights.
+// gridCubicCombine2AVX512F32 turns the cells' sums into gradients.
 //
 //go:noescape
-func gridCubicPixelsAVX512(cells *byte, n int)
+func gridCubicCombine2AVX512F32(cells *byte, n int)
 
-// gridCubicCombineAVX512 turns the cells' sums into gradients.
+// gridCubicLocate2AVX512F64 fills cells from the coordinates of n positions and the parameters.
 //
 //go:noescape
-func gridCubicCombineAVX512(cells *byte, n int)
+func gridCubicLocate2AVX512F64(cells *byte, n int)
 
-// gridCubicSampleAVX512F32 samples one channel at n positions.
+// gridCubicPixels2AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels2AVX512F64(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine2AVX512F64 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine2AVX512F64(cells *byte, n int)
+
+// gridCubicSample2AVX512F32 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX512F32(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX512F32(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX512F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms2AVX512F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSampleAVX512BF16 samples one channel at n positions.
+// gridCubicSample2AVX512F64 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX512BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX512F64(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms2AVX512F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSampleAVX512F16 samples one channel at n positions.
+// gridCubicSample2AVX512BF16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX512F16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX512BF16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms2AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicLocateAVX2 fills cells from the coordinates of n positions and the parameters.
-//
-//go:noescape
-func gridCubicLocateAVX2(cells *byte, n int)
-
-// gridCubicPlaceAVX2 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlaceAVX2(cells *byte, n int)
-
-// gridCubicPixelsAVX2 numbers the taps' pixels within a band of the image, and multiplies weights.
-//
-//go:noescape
-func gridCubicPixelsAVX2(cells *byte, n int)
-
-// gridCubicCombineAVX2 turns the cells' sums into gradients.
-//
-//go:noescape
-func gridCubicCombineAVX2(cells *byte, n int)
-
-// gridCubicSampleAVX2F32 samples one channel at n positions.
+// gridCubicSample2AVX512F16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX2F32(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX512F16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX2F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms2AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSampleAVX2BF16 samples one channel at n positions.
+// gridCubicLocate3AVX512F32 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate3AVX512F32(cells *byte, n int)
+
+// gridCubicPixels3AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels3AVX512F32(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine3AVX512F32 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine3AVX512F32(cells *byte, n int)
+
+// gridCubicLocate3AVX512F64 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate3AVX512F64(cells *byte, n int)
+
+// gridCubicPixels3AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels3AVX512F64(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine3AVX512F64 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine3AVX512F64(cells *byte, n int)
+
+// gridCubicSample3AVX512F32 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX2BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample3AVX512F32(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms3AVX512F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms3AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSampleAVX2F16 samples one channel at n positions.
+// gridCubicSample3AVX512F64 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSampleAVX2F16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample3AVX512F64(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTermsAVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
+// gridCubicTerms3AVX512F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTermsAVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample3AVX512BF16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX512BF16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample3AVX512F16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX512F16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicLocate2AVX2F32 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate2AVX2F32(cells *byte, n int)
+
+// gridCubicPixels2AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels2AVX2F32(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine2AVX2F32 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine2AVX2F32(cells *byte, n int)
+
+// gridCubicLocate2AVX2F64 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate2AVX2F64(cells *byte, n int)
+
+// gridCubicPixels2AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels2AVX2F64(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine2AVX2F64 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine2AVX2F64(cells *byte, n int)
+
+// gridCubicSample2AVX2F32 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample2AVX2F32(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms2AVX2F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample2AVX2F64 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample2AVX2F64(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms2AVX2F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms2AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample2AVX2BF16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample2AVX2BF16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms2AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample2AVX2F16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample2AVX2F16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms2AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicLocate3AVX2F32 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate3AVX2F32(cells *byte, n int)
+
+// gridCubicPixels3AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels3AVX2F32(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine3AVX2F32 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine3AVX2F32(cells *byte, n int)
+
+// gridCubicLocate3AVX2F64 fills cells from the coordinates of n positions and the parameters.
+//
+//go:noescape
+func gridCubicLocate3AVX2F64(cells *byte, n int)
+
+// gridCubicPixels3AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
+//
+//go:noescape
+func gridCubicPixels3AVX2F64(cells *byte, n int, pixels *byte, weights *byte)
+
+// gridCubicCombine3AVX2F64 turns the cells' sums into gradients.
+//
+//go:noescape
+func gridCubicCombine3AVX2F64(cells *byte, n int)
+
+// gridCubicSample3AVX2F32 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX2F32(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX2F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample3AVX2F64 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX2F64(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX2F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample3AVX2BF16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX2BF16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridCubicSample3AVX2F16 samples one channel at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridCubicSample3AVX2F16(cells *byte, n int, input *byte, y *byte)
+
+// gridCubicTerms3AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// cells' sums. terms is room for 16 times as many vectors as there are sums.
+//
+//go:noescape
+func gridCubicTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)

@@ -31,7 +31,6 @@ const (
 	planeInside = planePair + 1   // of each tap
 	planeSwap   = planeInside + 4 // taps that lie elsewhere in the pairs; see taps
 	planeEdge   = planeSwap + 4   // one word for each vector: some tap is outside
-	planeImages = planeEdge + 1
 )
 
 // The words of the plane of parameters. Numbers of the compute type come first,
@@ -63,7 +62,7 @@ const (
 	paramStep = paramOrigin + 1 // gathers: elements from a cell's first tap to each of the eight
 	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
 
-	paramWindows = paramEnd + 3 // bicubic: whether rows hold windows
+	paramWindow = paramEnd + 3 // bicubic: the last place that a window may have, or -1
 )
 
 // The values of the mode.

@@ -1,137 +1,237 @@
 package main
 
 import (
-	"math"
+	"fmt"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
-// The kernels of bicubic grid_sample (cpu/grid_cubic_cells.go). A position's four
-// taps in a row of the image are a window of four elements. Where the padding
-// has other taps than the window's elements, Go has said which they are.
+// The kernels of bicubic, of images and volumes: each axis has its own places and
+// weights, of which a tap's are the sum and the product
+// (cpu/grid_cubic_cells.go). Four neighbours in a row of an image are a window,
+// which one load takes; other rows of taps are read tap by tap.
 
-// The planes of a block of cells, as cpu/grid_cubic_cells.go names them.
 const (
-	cubicPlace   = planeImages      // the element that the window begins at, of each row of taps
-	cubicSelect  = cubicPlace + 4   // the taps' elements in the window, of each column of taps
-	cubicControl = cubicSelect + 4  // the same, by positions: as VPERMILPS wants it
-	cubicColumns = cubicControl + 4 // whether a column of taps is inside
-	cubicRows    = cubicColumns + 4
-	cubicLive    = cubicRows + 4    // whether there is a gradient along x, y
-	cubicWeight  = cubicLive + 2    // of the columns, then their derivatives; of the rows
-	cubicPixel   = cubicWeight + 16 // of each tap its number in the band, or -1
-	cubicProduct = cubicPixel + 16  // of each tap its weight
-	cubicSums    = planeSums        // x, y
-
 	cubicTaps = 4     // along an axis
 	cubicA    = -0.75 // see cpu/grid_cubic.go
 )
+
+// The planes of a block of cells, of the compute type, behind those of gathers.
+const (
+	cubicWeight  = planePair + planeClamped + 1 // of each axis: of its taps, then their derivatives
+	cubicControl = cubicWeight + 3*2*cubicTaps  // which of a window's elements are taps, by windows
+	cubicOffset  = cubicControl + cubicTaps     // of each axis and tap: elements from the channel's first
+	cubicWindow  = cubicOffset + 3*cubicTaps    // the window's place, of each row of taps
+)
+
+// planeOutside says how a vector's rows of taps are read.
+const (
+	rowsPlain  = iota // windows as they are
+	rowsMoved         // windows whose elements are put in order
+	rowsByTaps        // each tap by itself
+)
+
+// cubicOutside is the offset of a tap outside: so low that with those of other
+// axes it stays negative, and one of each axis do not overflow.
+func cubicOutside(dims int) uint32 { return -(uint32(1) << (32 - dims)) }
 
 // cubicKernels emits those of every type, on every instruction set.
 func cubicKernels(c *build.Context) {
 	globals := newTables()
 	for _, isa := range isas {
-		begin := gridFunctions(c, globals, isa)
-		begin("gridCubicLocate"+isa.name, f32, "func(cells *byte, n int)",
-			"gridCubicLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locateCubic(true)
-		begin("gridCubicPlace"+isa.name, f32, "func(cells *byte, n int)",
-			"gridCubicPlace"+isa.name+" is gridCubicLocate without what only the grid's gradient needs.").locateCubic(false)
-		begin("gridCubicPixels"+isa.name, f32, "func(cells *byte, n int)",
-			"gridCubicPixels"+isa.name+" numbers the taps' pixels within a band of the image, and multiplies weights.").cubicPixels()
-		begin("gridCubicCombine"+isa.name, f32, "func(cells *byte, n int)",
-			"gridCubicCombine"+isa.name+" turns the cells' sums into gradients.").combineCubic()
-		for _, t := range []*storage{f32, bf16, f16} {
-			name := "gridCubicSample" + isa.name + t.name
-			begin(name, t, "func(cells *byte, n int, input *byte, y *byte)",
-				name+" samples one channel at n positions.",
-				"The last vector of cells is that of the last positions.").sampleCubic()
-			name = "gridCubicTerms" + isa.name + t.name
-			begin(name, t, "func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
-				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
-				"cells' sums. terms is room for 16 times 4 vectors.").termsCubic()
+		begin := gatherFunctions(c, globals, isa)
+		for dims := 2; dims <= 3; dims++ {
+			for _, compute := range []*storage{f32, f64} {
+				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)
+				begin("gridCubicLocate"+suffix, compute, "",
+					"gridCubicLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateCubic(dims)
+				begin("gridCubicPixels"+suffix, compute, ", pixels *byte, weights *byte",
+					"gridCubicPixels"+suffix+" numbers taps within a band of the image, -1 being none, and multiplies weights.").cubicPixels(dims)
+				begin("gridCubicCombine"+suffix, compute, "",
+					"gridCubicCombine"+suffix+" turns the cells' sums into gradients.").combineCubic(dims)
+			}
+			for _, t := range []*storage{f32, f64, bf16, f16} {
+				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, t.name)
+				begin("gridCubicSample"+suffix, t, ", input *byte, y *byte",
+					"gridCubicSample"+suffix+" samples one channel at n positions.",
+					"The last vector of cells is that of the last positions.").sampleCubic(dims)
+				begin("gridCubicTerms"+suffix, t, ", input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte",
+					"gridCubicTerms"+suffix+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
+					"cells' sums. terms is room for 16 times as many vectors as there are sums.").termsCubic(dims)
+			}
 		}
 	}
 }
 
-// locateCubic fills cells. planeEdge has two words for each vector: of which
-// positions taps are not a window's elements in order, and of which of them Go
-// has to say what they are.
-func (k *gridKernel) locateCubic(gradient bool) {
-	k.forVectors(func() {
-		var plain mask
-		var first [2]value
-		for axis := range 2 {
-			mapped := k.add(k.loadPlane(planeCoord+axis), k.float(1))
-			mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
-			c := k.mul(mapped, k.parameter(paramFactor+axis))
-			k.storePlane(planeCoord+axis, c)
-			floor := k.floor(c)
-			k.weights(axis, k.sub(c, floor), gradient)
-			low, high := k.sub(floor, k.float(1)), k.add(floor, k.float(2))
-			inside := k.both(k.compare(low, greaterEqual, k.zero()), k.compare(high, less, k.parameter(paramSize+axis)))
-			if axis == 1 {
-				inside = k.both(plain, inside)
-			}
-			plain, first[axis] = inside, k.apply("VCVTTPS2DQ", low)
-		}
-		pitch := k.integer(paramPitch)
-		place := k.apply("VPADDD", k.apply("VPMULLD", pitch, first[1]), first[0])
-		all, control := k.number(math.MaxUint32), value{k.vector()}
-		k.emit("VMOVUPS", k.table("window", operand.U32(0), operand.U32(1), operand.U32(2), operand.U32(3)), control[0])
-		for tap := range cubicTaps {
-			k.storePlane(cubicPlace+tap, place)
-			if tap < cubicTaps-1 {
-				place = k.apply("VPADDD", pitch, place)
-			}
-			k.storePlane(cubicSelect+tap, k.number(uint32(tap)))
-			k.storePlane(cubicControl+tap, control)
-			k.storePlane(cubicColumns+tap, all)
-			k.storePlane(cubicRows+tap, all)
-		}
-		k.storePlane(cubicLive, all)
-		k.storePlane(cubicLive+1, all)
-		within := k.newLabel("within")
-		bits := k.storeBits(plain, k.plane(planeEdge))
-		k.c.TESTL(bits, bits)
-		k.c.JEQ(operand.LabelRef(within))
-		k.moveTaps(bits)
-		k.c.Label(within)
+// tapPlane is a plane of an axis at the place that r has among its taps.
+func (k *gridKernel) tapPlane(r reg.GPVirtual, number int) memory {
+	m := k.plane(number)
+	m.Base = r
+	return m
+}
+
+// offsets is the place of an axis's offsets: of integers, as many as a vector has.
+func (k *gridKernel) offsets(r reg.GPVirtual, number int) memory {
+	m := k.tapPlane(r, number)
+	m.Scale = 4
+	return m
+}
+
+// atTaps emits a loop over the taps along an axis: r comes to where their planes are.
+func (k *gridKernel) atTaps(name string, body func(r reg.GPVirtual)) {
+	bytes := planeBytes / 4 * k.compute.size
+	loop, r, end := k.newLabel(name), k.c.GP64(), k.c.GP64()
+	k.c.MOVQ(k.cells, r)
+	k.c.Label(loop)
+	body(r)
+	k.c.ADDQ(operand.U32(bytes), r)
+	k.c.LEAQ(operand.Mem{Base: k.cells, Disp: cubicTaps * bytes}, end)
+	k.c.CMPQ(r, end)
+	k.c.JNE(operand.LabelRef(loop))
+}
+
+// forRows emits the loops over rows of taps, of volumes those of each plane.
+// row gets the row's taps and where its weights along y are; plane, where they
+// are along z.
+func (k *gridKernel) forRows(dims int, row func(v [cubicTaps]value, y reg.GPVirtual), begin func(), end func(z reg.GPVirtual)) {
+	var v [cubicTaps]value
+	for tap := range v {
+		v[tap] = value{k.vector()}
+	}
+	if dims == 2 {
+		k.atTaps("row", func(y reg.GPVirtual) {
+			k.readRow(v, y, nil, y)
+			row(v, y)
+		})
+		return
+	}
+	window := k.c.GP64()
+	k.c.MOVQ(k.cells, window)
+	k.atTaps("plane", func(z reg.GPVirtual) {
+		begin()
+		k.atTaps("row", func(y reg.GPVirtual) {
+			k.readRow(v, y, z, window)
+			k.c.ADDQ(operand.U32(planeBytes/4*k.compute.size), window)
+			row(v, y)
+		})
+		end(z)
 	})
 }
 
-// weights stores the weights of the taps along an axis, and their derivatives.
-func (k *gridKernel) weights(axis int, t value, slopes bool) {
-	k.weightsOf(t, slopes, func(i int, v value) { k.storePlane(cubicWeight+2*cubicTaps*axis+i, v) })
+// readRow reads a row of taps.
+func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
+	n := k.narrow()
+	plain, moved, done := k.newLabel("plain"), k.newLabel("moved"), k.newLabel("read")
+	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(rowsMoved))
+	k.c.JLT(operand.LabelRef(plain))
+	at := value{loadWhole(n.kernel, k.offsets(y, cubicOffset+cubicTaps))}
+	if z != nil {
+		at = n.apply("VPADDD", k.offsets(z, cubicOffset+2*cubicTaps), at)
+	}
+	places := k.offsets(window, cubicWindow)
+	tapAt := func(tap int) value { return n.apply("VPADDD", k.offsets(k.cells, cubicOffset+tap), at) }
+	k.c.JEQ(operand.LabelRef(moved))
+	for tap := range v {
+		n.emit("VMOVUPS", tapAt(tap)[0], k.integers(planePlace+tap))
+	}
+	for tap := range v {
+		k.move(k.gathered(k.integers(planePlace+tap), true), v[tap])
+	}
+	k.c.JMP(operand.LabelRef(done))
+
+	k.c.Label(moved)
+	var windows [cubicTaps]value
+	for m := range windows {
+		windows[m] = k.ordered(k.windows(places, m), k.plane(cubicControl+m))
+	}
+	for tap, turned := range k.turn(windows) {
+		inside := n.lessThan(n.number(0xFFFFFFFF), tapAt(tap))
+		k.move(k.keep(k.wide(inside), turned), v[tap])
+	}
+	k.c.JMP(operand.LabelRef(done))
+
+	k.c.Label(plain)
+	for m := range windows {
+		windows[m] = k.windows(places, m)
+	}
+	for tap, turned := range k.turn(windows) {
+		k.move(turned, v[tap])
+	}
+	k.c.Label(done)
 }
 
-// weightsOf computes the weights of four taps from the coordinates' fractions,
-// and their derivatives, numbers 4 to 7.
-func (k *gridKernel) weightsOf(t value, slopes bool, store func(i int, v value)) {
-	const a = cubicA
-	s := k.sub(k.float(1), t)
-	far := [2]value{k.add(t, k.float(1)), k.add(s, k.float(1))}
-	near := [2]value{t, s}
-	for side := range 2 {
-		u := far[side]
-		v := k.sub(k.mul(u, k.float(a)), k.float(5*a))
-		v = k.add(k.mul(v, u), k.float(8*a))
-		store(3*side, k.sub(k.mul(v, u), k.float(4*a)))
-		u = near[side]
-		v = k.mul(k.sub(k.mul(u, k.float(a+2)), k.float(a+3)), u)
-		store(1+side, k.add(k.mul(v, u), k.float(1)))
-		if !slopes {
-			continue
-		}
-		u = far[side]
-		outer := k.add(k.mul(k.sub(k.mul(u, k.float(3*a)), k.float(10*a)), u), k.float(8*a))
-		u = near[side]
-		inner := k.mul(k.sub(k.mul(u, k.float(3*(a+2))), k.float(2*(a+3))), u)
-		for i, v := range []value{outer, inner} {
-			if side == 1 {
-				v = k.apply(k.bits("VPXOR"), k.float(math.Copysign(0, -1)), v)
-			}
-			store(cubicTaps+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
-		}
+// rowSum sums a row of taps times its weights, or their derivatives, left to
+// right. It may be -0 where one from +0 is not: no sum over rows shows it.
+func (k *gridKernel) rowSum(v [cubicTaps]value, derivative int) value {
+	number := cubicWeight + derivative*cubicTaps
+	sum := k.apply(k.ps("VMUL"), k.plane(number), v[0])
+	for tap := 1; tap < cubicTaps; tap++ {
+		sum = k.add(sum, k.apply(k.ps("VMUL"), k.plane(number+tap), v[tap]))
 	}
+	return sum
 }
+
+// addTimes adds a product with an axis's weights, or their derivatives, to a sum.
+func (k *gridKernel) addTimes(to, v value, r reg.GPVirtual, axis, derivative int) {
+	weights := k.tapPlane(r, cubicWeight+(2*axis+derivative)*cubicTaps)
+	k.move(k.add(to, k.apply(k.ps("VMUL"), weights, v)), to)
+}
+
+func (k *gridKernel) sampleCubic(dims int) {
+	k.input = param(k.c, "input")
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		sum, plane := value{k.vector()}, value{k.vector()}
+		k.clear(sum)
+		rows := plane
+		if dims == 2 {
+			rows = sum
+		}
+		k.forRows(dims, func(v [cubicTaps]value, y reg.GPVirtual) {
+			k.addTimes(rows, k.rowSum(v, 0), y, 1, 0)
+		}, func() { k.clear(plane) }, func(z reg.GPVirtual) {
+			k.addTimes(sum, plane, z, 2, 0)
+		})
+		k.storeAt(sum, y, k.position())
+	})
+}
+
+// termsCubic makes the terms of each axis: sums with its weights' derivatives.
+func (k *gridKernel) termsCubic(dims int) {
+	k.sums = dims
+	k.termsOf(dims, false, func(g func() value, store func(sum int, v value)) {
+		sums, planes := make([]value, dims), make([]value, dims)
+		for axis := range dims {
+			sums[axis], planes[axis] = value{k.vector()}, value{k.vector()}
+			k.clear(sums[axis])
+		}
+		rows := planes
+		if dims == 2 {
+			rows = sums
+		}
+		k.forRows(dims, func(v [cubicTaps]value, y reg.GPVirtual) {
+			k.addTimes(rows[0], k.rowSum(v, 1), y, 1, 0)
+			row := k.rowSum(v, 0)
+			k.addTimes(rows[1], row, y, 1, 1)
+			if dims == 3 {
+				k.addTimes(rows[2], row, y, 1, 0)
+			}
+		}, func() {
+			for _, plane := range planes {
+				k.clear(plane)
+			}
+		}, func(z reg.GPVirtual) {
+			for axis, plane := range planes {
+				k.addTimes(sums[axis], plane, z, 2, axis/2)
+			}
+		})
+		dy := g()
+		for axis, sum := range sums {
+			store(axis, k.mul(dy, sum))
+		}
+	})
+}
+
+func (k *gridKernel) clear(v value) { k.emit(k.bits("VPXOR"), v[0], v[0], v[0]) }

@@ -1,5 +1,10 @@
 package main
 
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
 // Where the taps of cells are, in whole numbers.
 
 // inside returns where pixels, whole numbers, are inside along an axis.
@@ -86,4 +91,27 @@ func (k *gridKernel) locateTaps(dims int) {
 			}
 		}
 	})
+}
+
+// storeBits stores of which lanes a mask does not hold, and returns them.
+func (k *gridKernel) storeBits(m mask, to memory) reg.GPVirtual {
+	bits := k.c.GP32()
+	if k.isa.masks {
+		k.emit("KMOVW", m[0], bits)
+	} else {
+		k.emit(k.ps("VMOVMSK"), m[0], bits)
+	}
+	k.c.XORL(operand.U32(1<<k.lanes-1), bits)
+	k.c.MOVL(bits, to.Mem)
+	return bits
+}
+
+// same returns where integers are equal.
+func (k *gridKernel) same(a, b value) mask {
+	m := mask{k.vector()}
+	if k.isa.masks {
+		m[0] = k.c.K()
+	}
+	k.emit("VPCMPEQD", b[0], a[0], m[0])
+	return m
 }

@@ -31,7 +31,6 @@ var units = []unit{
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
-	{"cpu", "grid_axes", "amd64", []func(c *build.Context){axisKernels}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},

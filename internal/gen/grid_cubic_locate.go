@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/operand"
 )
 
@@ -20,8 +22,8 @@ func (k *gridKernel) padPlace(axis int, p value) {
 	k.c.Label(done)
 }
 
-// locateAxes fills cells.
-func (k *gridKernel) locateAxes(dims int) {
+// locateCubic fills cells.
+func (k *gridKernel) locateCubic(dims int) {
 	n := k.narrow()
 	k.forVectors(func() {
 		var plain mask
@@ -35,7 +37,7 @@ func (k *gridKernel) locateAxes(dims int) {
 			end := k.keep(k.compare(c, greater, k.zero()), k.parameter(paramBeyond+axis))
 			whole, base, zeros := k.pick(finite, c, end), value{k.vector()}, k.newLabel("numbers")
 			k.move(k.floor(whole), base)
-			k.axisWeights(axis, k.sub(whole, base))
+			k.weights(axis, k.sub(whole, base))
 			k.c.CMPL(k.word(paramMode), operand.Imm(modeZeros))
 			k.c.JNE(operand.LabelRef(zeros))
 			k.move(k.floor(c), base) // which has no tap inside
@@ -46,59 +48,90 @@ func (k *gridKernel) locateAxes(dims int) {
 				inside = k.both(plain, inside)
 			}
 			plain = inside
-			k.axisOffsets(n, axis, base)
+			k.offsetsAlong(n, dims, axis, base)
 		}
-		k.windowsOfAxes(n, plain)
+		k.locateWindows(n, dims, plain)
 	})
 }
 
-// axisWeights stores the weights of the taps along an axis, and their derivatives.
-func (k *gridKernel) axisWeights(axis int, t value) {
-	k.weightsOf(t, true, func(i int, v value) { k.storePlane(axisWeight+2*cubicTaps*axis+i, v) })
+// weights stores the weights of the taps along an axis, from the coordinates'
+// fractions, and their derivatives.
+func (k *gridKernel) weights(axis int, t value) {
+	store := func(i int, v value) { k.storePlane(cubicWeight+2*cubicTaps*axis+i, v) }
+	const a = cubicA
+	s := k.sub(k.float(1), t)
+	far := [2]value{k.add(t, k.float(1)), k.add(s, k.float(1))}
+	near := [2]value{t, s}
+	for side := range 2 {
+		u := far[side]
+		v := k.sub(k.mul(u, k.float(a)), k.float(5*a))
+		v = k.add(k.mul(v, u), k.float(8*a))
+		store(3*side, k.sub(k.mul(v, u), k.float(4*a)))
+		u = near[side]
+		v = k.mul(k.sub(k.mul(u, k.float(a+2)), k.float(a+3)), u)
+		store(1+side, k.add(k.mul(v, u), k.float(1)))
+		u = far[side]
+		outer := k.add(k.mul(k.sub(k.mul(u, k.float(3*a)), k.float(10*a)), u), k.float(8*a))
+		u = near[side]
+		inner := k.mul(k.sub(k.mul(u, k.float(3*(a+2))), k.float(2*(a+3))), u)
+		for i, v := range []value{outer, inner} {
+			if side == 1 {
+				v = k.apply(k.bits("VPXOR"), k.float(math.Copysign(0, -1)), v)
+			}
+			store(cubicTaps+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
+		}
+	}
 }
 
-// axisOffsets stores those of the taps along an axis.
-func (k *gridKernel) axisOffsets(n *gridKernel, axis int, base value) {
+// offsetsAlong stores those of the taps along an axis.
+func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, base value) {
 	for tap := range cubicTaps {
 		p := k.newValue()
 		k.emit(k.ps("VADD"), k.float(float64(tap - 1))[0], base[0], p[0])
 		k.padPlace(axis, p)
 		place := k.whole("VCVTT", p, n)
 		offset := n.apply("VPMULLD", n.integer(paramStep+1<<axis), place)
-		offset = n.pick(n.inside(axis, place), offset, n.number(axisOutside))
-		n.emit("VMOVUPS", offset[0], k.offsets(k.cells, axisOffset+axis*cubicTaps+tap))
+		offset = n.pick(n.inside(axis, place), offset, n.number(cubicOutside(dims)))
+		n.emit("VMOVUPS", offset[0], k.offsets(k.cells, cubicOffset+axis*cubicTaps+tap))
 	}
 }
 
-// windowsOfAxes says how rows of taps are read.
-func (k *gridKernel) windowsOfAxes(n *gridKernel, plain mask) {
+// locateWindows says how rows of taps are read.
+func (k *gridKernel) locateWindows(n *gridKernel, dims int, plain mask) {
 	c, state := k.c, k.integers(planeOutside)
 	byTaps, done := k.newLabel("byTaps"), k.newLabel("stated")
-	offset := func(tap int) memory { return k.offsets(k.cells, axisOffset+tap) }
+	offset := func(number int) memory { return k.offsets(k.cells, cubicOffset+number) }
 	bits := k.storeBits(plain, state)
-	c.CMPL(k.word(paramWindows), operand.Imm(0))
-	c.JEQ(operand.LabelRef(byTaps))
+	c.CMPL(k.word(paramWindow), operand.Imm(0))
+	c.JLT(operand.LabelRef(byTaps))
 	first := value{loadWhole(n.kernel, offset(0))}
 	for tap := 1; tap < cubicTaps; tap++ { // that outside is large without a sign
 		first = n.apply("VPMINUD", offset(tap), first)
 	}
-	first = n.apply("VPMINUD", n.apply("VPSUBD", n.number(cubicTaps-1), n.integer(paramEnd)), first)
-	n.emit("VMOVUPS", first[0], k.offsets(k.cells, axisStart))
+	end := n.apply("VPSUBD", n.number(cubicTaps-1), n.integer(paramEnd))
+	first = n.apply("VPMINUD", n.apply("VPMAXSD", n.zero(), end), first)
+	last := n.zero()
+	for row := range 1 << (2 * (dims - 1)) {
+		place := n.apply("VPADDD", offset(cubicTaps+row%cubicTaps), first)
+		if dims == 3 {
+			place = n.apply("VPADDD", offset(2*cubicTaps+row/cubicTaps), place)
+		}
+		place = n.apply("VPMAXSD", n.zero(), place) // a row outside may be any
+		n.emit("VMOVUPS", place[0], k.offsets(k.cells, cubicWindow+row))
+		last = n.apply("VPMAXSD", place, last)
+	}
 	c.TESTL(bits, bits)
 	c.JEQ(operand.LabelRef(done)) // the state is rowsPlain
 	c.MOVL(operand.U32(rowsMoved), state.Mem)
-	var near mask
+	near := n.atMost(last, n.integer(paramWindow))
 	var elements [cubicTaps]value
 	for tap := range elements {
 		e := n.apply("VPSUBD", first, value{loadWhole(n.kernel, offset(tap))})
-		m := n.lessThan(e, n.number(cubicTaps))
-		if tap > 0 {
-			m = n.both(near, m)
-		}
-		near, elements[tap] = m, n.apply(n.bits("VPAND"), n.number(cubicTaps-1), e)
+		near = n.both(near, n.lessThan(e, n.number(cubicTaps)))
+		elements[tap] = n.apply(n.bits("VPAND"), n.number(cubicTaps-1), e)
 	}
 	for m, v := range k.controls(elements) {
-		k.storePlane(axisControl+m, v)
+		k.storePlane(cubicControl+m, v)
 	}
 	n.storeBits(near, state.plus(4))
 	c.CMPL(state.plus(4).Mem, operand.Imm(0))
@@ -108,20 +141,20 @@ func (k *gridKernel) windowsOfAxes(n *gridKernel, plain mask) {
 	c.Label(done)
 }
 
-// axisPixels numbers taps and multiplies their weights: those along x and y, then z.
-func (k *gridKernel) axisPixels(dims int) {
+// cubicPixels numbers taps and multiplies their weights: those along x and y, then z.
+func (k *gridKernel) cubicPixels(dims int) {
 	pixels, weights := param(k.c, "pixels"), param(k.c, "weights")
 	n, pitch := k.narrow(), cellPitch(dims)
 	k.forVectors(func() {
 		first, count, none := n.integer(paramFirst), n.integer(paramPixels), n.number(0xFFFFFFFF)
 		for tap := range 1 << (2 * dims) {
 			x, y, z := tap%cubicTaps, tap/cubicTaps%cubicTaps, tap/cubicTaps/cubicTaps
-			at := value{loadWhole(n.kernel, k.offsets(k.cells, axisOffset+x))}
-			at = n.apply("VPADDD", k.offsets(k.cells, axisOffset+cubicTaps+y), at)
-			w := k.apply(k.ps("VMUL"), k.plane(axisWeight+2*cubicTaps+y), k.loadPlane(axisWeight+x))
+			at := value{loadWhole(n.kernel, k.offsets(k.cells, cubicOffset+x))}
+			at = n.apply("VPADDD", k.offsets(k.cells, cubicOffset+cubicTaps+y), at)
+			w := k.apply(k.ps("VMUL"), k.plane(cubicWeight+2*cubicTaps+y), k.loadPlane(cubicWeight+x))
 			if dims == 3 {
-				at = n.apply("VPADDD", k.offsets(k.cells, axisOffset+2*cubicTaps+z), at)
-				w = k.apply(k.ps("VMUL"), k.plane(axisWeight+4*cubicTaps+z), w)
+				at = n.apply("VPADDD", k.offsets(k.cells, cubicOffset+2*cubicTaps+z), at)
+				w = k.apply(k.ps("VMUL"), k.plane(cubicWeight+4*cubicTaps+z), w)
 			}
 			at = n.apply("VPSUBD", first, at)
 			in := n.both(n.lessThan(none, at), n.lessThan(at, count))
@@ -141,14 +174,14 @@ func cellPitch(dims int) int {
 	return 256 + 16
 }
 
-// combineAxes multiplies by the coordinates' derivatives, where a coordinate is
+// combineCubic multiplies by the coordinates' derivatives, where a coordinate is
 // a finite number and some tap is inside.
-func (k *gridKernel) combineAxes(dims int) {
+func (k *gridKernel) combineCubic(dims int) {
 	n := k.narrow()
 	k.forVectors(func() {
 		var outside value // negative where all of some axis are
 		for axis := range dims {
-			offset := func(tap int) memory { return k.offsets(k.cells, axisOffset+axis*cubicTaps+tap) }
+			offset := func(tap int) memory { return k.offsets(k.cells, cubicOffset+axis*cubicTaps+tap) }
 			all := value{loadWhole(n.kernel, offset(0))}
 			for tap := 1; tap < cubicTaps; tap++ {
 				all = n.apply(n.bits("VPAND"), offset(tap), all)
