@@ -170,6 +170,11 @@ def scatter_cases() -> list[Callable[[], Case]]:
             for s in volumes
             for b in both
         ),
+        *(
+            lambda s=s, b=b, d=d: grid_case(s, b, d, mode="bicubic")
+            for s, d in ((many, torch.float64), (volumes[0], torch.float32), (volumes[0], torch.float64))
+            for b in both
+        ),
         *(lambda b=b: grid_case(masks, b, mode="nearest") for b in both),
         *(lambda b=b: grid_case(many, b, padding_mode="reflection") for b in both),
         *(lambda s=s: grid_case(s, True, padding_mode="border", zoom=4) for s in (few, many, masks)),

@@ -3,20 +3,20 @@ package cpu
 // The kernels of bicubic that take each axis by itself, of images and volumes.
 var (
 	cubicCellsAVX512F32 = [2]cubicCell{
-		{gridCubicLocate2AVX512F32, gridCubicCombine2AVX512F32, gridCubicPixels2AVX512F32},
-		{gridCubicLocate3AVX512F32, gridCubicCombine3AVX512F32, gridCubicPixels3AVX512F32},
+		{gridCubicLocate2AVX512F32, gridCubicCombine2AVX512F32, gridCubicPlace2AVX512F32, gridCubicPixels2AVX512F32},
+		{gridCubicLocate3AVX512F32, gridCubicCombine3AVX512F32, gridCubicPlace3AVX512F32, gridCubicPixels3AVX512F32},
 	}
 	cubicCellsAVX512F64 = [2]cubicCell{
-		{gridCubicLocate2AVX512F64, gridCubicCombine2AVX512F64, gridCubicPixels2AVX512F64},
-		{gridCubicLocate3AVX512F64, gridCubicCombine3AVX512F64, gridCubicPixels3AVX512F64},
+		{gridCubicLocate2AVX512F64, gridCubicCombine2AVX512F64, gridCubicPlace2AVX512F64, gridCubicPixels2AVX512F64},
+		{gridCubicLocate3AVX512F64, gridCubicCombine3AVX512F64, gridCubicPlace3AVX512F64, gridCubicPixels3AVX512F64},
 	}
 	cubicCellsAVX2F32 = [2]cubicCell{
-		{gridCubicLocate2AVX2F32, gridCubicCombine2AVX2F32, gridCubicPixels2AVX2F32},
-		{gridCubicLocate3AVX2F32, gridCubicCombine3AVX2F32, gridCubicPixels3AVX2F32},
+		{gridCubicLocate2AVX2F32, gridCubicCombine2AVX2F32, gridCubicPlace2AVX2F32, gridCubicPixels2AVX2F32},
+		{gridCubicLocate3AVX2F32, gridCubicCombine3AVX2F32, gridCubicPlace3AVX2F32, gridCubicPixels3AVX2F32},
 	}
 	cubicCellsAVX2F64 = [2]cubicCell{
-		{gridCubicLocate2AVX2F64, gridCubicCombine2AVX2F64, gridCubicPixels2AVX2F64},
-		{gridCubicLocate3AVX2F64, gridCubicCombine3AVX2F64, gridCubicPixels3AVX2F64},
+		{gridCubicLocate2AVX2F64, gridCubicCombine2AVX2F64, gridCubicPlace2AVX2F64, gridCubicPixels2AVX2F64},
+		{gridCubicLocate3AVX2F64, gridCubicCombine3AVX2F64, gridCubicPlace3AVX2F64, gridCubicPixels3AVX2F64},
 	}
 )
 

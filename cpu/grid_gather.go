@@ -137,8 +137,8 @@ func stepsOf[C Compute](b *GridBlock, lanes int) (steps [3]int64, ok bool) {
 	return steps, b.N >= lanes && takesGather[C](&b.Sampler, steps)
 }
 
-// locateGather fills the cells of a block; see locateBlock.
-func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAligned bool) *gridCells {
+// locateGather fills the cells of a block, of the grid's gradient or not; see locateBlock.
+func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAligned, gradient bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := planeOf[C](c, planeParams)
 	setParameters(params, &b.Sampler)
@@ -178,7 +178,9 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		locate = g.nearest[b.Dims-2]
 	case Bicubic:
 		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
-		locate = g.cubic[b.Dims-2].locate
+		if locate = g.cubic[b.Dims-2].place; gradient {
+			locate = g.cubic[b.Dims-2].locate
+		}
 	}
 	locate(c.start(), b.N)
 	return c
@@ -242,7 +244,7 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	if !ok || !b.Output.Contiguous() {
 		return false
 	}
-	c := locateGather[C](g, b, steps, true)
+	c := locateGather[C](g, b, steps, true, false)
 	for channel := range b.Channels {
 		in, out := (*byte)(b.Input.Channel(channel)), (*byte)(b.Output.Row(channel, 0).P)
 		switch b.Mode {
@@ -267,7 +269,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	if !ok || !b.GradOutput.Contiguous() {
 		return false
 	}
-	c := locateGather[C](g, b, steps, true)
+	c := locateGather[C](g, b, steps, true, true)
 	terms, combine, sums := t.terms[b.Dims-2], g.combine[b.Dims-2], b.Dims<<(b.Dims-1)
 	if b.Mode == Bicubic {
 		terms, combine, sums = t.cubic[b.Dims-2].terms, g.cubic[b.Dims-2].combine, b.Dims

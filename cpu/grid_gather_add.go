@@ -15,7 +15,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 		taps = 1 << s.g.Dims
 	}
 	g := cellsFor(k.needs, ComputeType(k.dtype))
-	c := locateGather[C](g, b, steps, false)
+	c := locateGather[C](g, b, steps, false, false)
 	if s.g.Mode == Bicubic {
 		addCubic(k, g, s, b, c)
 		return true

@@ -9,6 +9,11 @@ package cpu
 //go:noescape
 func gridCubicLocate2AVX512F32(cells *byte, n int)
 
+// gridCubicPlace2AVX512F32 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace2AVX512F32(cells *byte, n int)
+
 // gridCubicPixels2AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -23,6 +28,11 @@ func gridCubicCombine2AVX512F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate2AVX512F64(cells *byte, n int)
+
+// gridCubicPlace2AVX512F64 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace2AVX512F64(cells *byte, n int)
 
 // gridCubicPixels2AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -87,6 +97,11 @@ func gridCubicTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int
 //go:noescape
 func gridCubicLocate3AVX512F32(cells *byte, n int)
 
+// gridCubicPlace3AVX512F32 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace3AVX512F32(cells *byte, n int)
+
 // gridCubicPixels3AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -101,6 +116,11 @@ func gridCubicCombine3AVX512F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate3AVX512F64(cells *byte, n int)
+
+// gridCubicPlace3AVX512F64 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace3AVX512F64(cells *byte, n int)
 
 // gridCubicPixels3AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -165,6 +185,11 @@ func gridCubicTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int
 //go:noescape
 func gridCubicLocate2AVX2F32(cells *byte, n int)
 
+// gridCubicPlace2AVX2F32 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace2AVX2F32(cells *byte, n int)
+
 // gridCubicPixels2AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -179,6 +204,11 @@ func gridCubicCombine2AVX2F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate2AVX2F64(cells *byte, n int)
+
+// gridCubicPlace2AVX2F64 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace2AVX2F64(cells *byte, n int)
 
 // gridCubicPixels2AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -243,6 +273,11 @@ func gridCubicTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, 
 //go:noescape
 func gridCubicLocate3AVX2F32(cells *byte, n int)
 
+// gridCubicPlace3AVX2F32 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace3AVX2F32(cells *byte, n int)
+
 // gridCubicPixels3AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -257,6 +292,11 @@ func gridCubicCombine3AVX2F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate3AVX2F64(cells *byte, n int)
+
+// gridCubicPlace3AVX2F64 is gridCubicLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridCubicPlace3AVX2F64(cells *byte, n int)
 
 // gridCubicPixels3AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //

@@ -46,7 +46,9 @@ func cubicKernels(c *build.Context) {
 			for _, compute := range []*storage{f32, f64} {
 				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)
 				begin("gridCubicLocate"+suffix, compute, "",
-					"gridCubicLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateCubic(dims)
+					"gridCubicLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateCubic(dims, true)
+				begin("gridCubicPlace"+suffix, compute, "",
+					"gridCubicPlace"+suffix+" is gridCubicLocate without what only the grid's gradient needs.").locateCubic(dims, false)
 				begin("gridCubicPixels"+suffix, compute, ", pixels *byte, weights *byte",
 					"gridCubicPixels"+suffix+" numbers taps within a band of the image, -1 being none, and multiplies weights.").cubicPixels(dims)
 				begin("gridCubicCombine"+suffix, compute, "",

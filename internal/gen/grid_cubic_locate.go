@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // Where bicubic's taps are along each axis, and what becomes of them.
@@ -22,41 +23,50 @@ func (k *gridKernel) padPlace(axis int, p value) {
 	k.c.Label(done)
 }
 
-// locateCubic fills cells.
-func (k *gridKernel) locateCubic(dims int) {
+// locateCubic fills cells; slopes are for the grid's gradient.
+func (k *gridKernel) locateCubic(dims int, slopes bool) {
 	n := k.narrow()
+	k.holdCoordinates(n, dims)
+	moved := k.c.GP32() // positions some of whose taps are not where their places are
 	k.forVectors(func() {
-		var plain mask
 		for axis := range dims {
 			c := k.add(k.loadPlane(planeCoord+axis), k.float(1))
 			c = k.sub(k.mul(c, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
 			c = k.mul(c, k.parameter(paramFactor+axis))
 			k.storePlane(planeCoord+axis, c)
-			// Without a finite number: the end that it is beyond with border, else 0.
-			finite := k.compare(k.sub(c, c), equal, k.zero())
-			end := k.keep(k.compare(c, greater, k.zero()), k.parameter(paramBeyond+axis))
-			whole, base, zeros := k.pick(finite, c, end), value{k.vector()}, k.newLabel("numbers")
-			k.move(k.floor(whole), base)
-			k.weights(axis, k.sub(whole, base))
-			k.c.CMPL(k.word(paramMode), operand.Imm(modeZeros))
-			k.c.JNE(operand.LabelRef(zeros))
-			k.move(k.floor(c), base) // which has no tap inside
-			k.c.Label(zeros)
+			base, t := k.floor(c), value{k.vector()}
 			low, high := k.sub(base, k.float(1)), k.add(base, k.float(2))
-			inside := k.both(k.compare(low, greaterEqual, k.zero()), k.compare(high, less, k.parameter(paramSize+axis)))
-			if axis > 0 {
-				inside = k.both(plain, inside)
+			bits := k.storeBits(k.both(k.compare(low, greaterEqual, k.zero()), k.compare(high, less, k.parameter(paramSize+axis))), k.integers(planeOutside))
+			if axis == 0 {
+				k.c.MOVL(bits, moved)
+			} else {
+				k.c.ORL(bits, moved)
 			}
-			plain = inside
-			k.offsetsAlong(n, dims, axis, base)
+			inside, located := k.newLabel("inside"), k.newLabel("located")
+			k.c.TESTL(bits, bits)
+			k.c.JEQ(operand.LabelRef(inside))
+			k.move(k.offsetsAlong(n, dims, axis, c), t)
+			k.c.JMP(operand.LabelRef(located))
+			k.c.Label(inside)
+			step := n.integer(paramStep + 1<<axis)
+			offset := n.apply("VPMULLD", step, k.whole("VCVTT", low, n))
+			for tap := range cubicTaps {
+				if tap > 0 {
+					offset = n.apply("VPADDD", step, offset)
+				}
+				n.emit("VMOVUPS", offset[0], k.offsets(k.cells, cubicOffset+axis*cubicTaps+tap))
+			}
+			k.move(k.sub(c, base), t)
+			k.c.Label(located)
+			k.weights(axis, t, slopes)
 		}
-		k.locateWindows(n, dims, plain)
+		k.locateWindows(n, dims, moved)
 	})
 }
 
 // weights stores the weights of the taps along an axis, from the coordinates'
 // fractions, and their derivatives.
-func (k *gridKernel) weights(axis int, t value) {
+func (k *gridKernel) weights(axis int, t value, slopes bool) {
 	store := func(i int, v value) { k.storePlane(cubicWeight+2*cubicTaps*axis+i, v) }
 	const a = cubicA
 	s := k.sub(k.float(1), t)
@@ -70,6 +80,9 @@ func (k *gridKernel) weights(axis int, t value) {
 		u = near[side]
 		v = k.mul(k.sub(k.mul(u, k.float(a+2)), k.float(a+3)), u)
 		store(1+side, k.add(k.mul(v, u), k.float(1)))
+		if !slopes {
+			continue
+		}
 		u = far[side]
 		outer := k.add(k.mul(k.sub(k.mul(u, k.float(3*a)), k.float(10*a)), u), k.float(8*a))
 		u = near[side]
@@ -83,8 +96,19 @@ func (k *gridKernel) weights(axis int, t value) {
 	}
 }
 
-// offsetsAlong stores those of the taps along an axis.
-func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, base value) {
+// offsetsAlong stores those of the taps along an axis, and returns the
+// coordinates' fractions.
+func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, c value) value {
+	// Without a finite number: the end that it is beyond with border, else 0.
+	finite := k.compare(k.sub(c, c), equal, k.zero())
+	end := k.keep(k.compare(c, greater, k.zero()), k.parameter(paramBeyond+axis))
+	whole, base, padded := k.pick(finite, c, end), value{k.vector()}, k.newLabel("numbers")
+	k.move(k.floor(whole), base)
+	t := k.sub(whole, base)
+	k.c.CMPL(k.word(paramMode), operand.Imm(modeZeros))
+	k.c.JNE(operand.LabelRef(padded))
+	k.move(k.floor(c), base) // which has no tap inside
+	k.c.Label(padded)
 	for tap := range cubicTaps {
 		p := k.newValue()
 		k.emit(k.ps("VADD"), k.float(float64(tap - 1))[0], base[0], p[0])
@@ -94,14 +118,15 @@ func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, base value) {
 		offset = n.pick(n.inside(axis, place), offset, n.number(cubicOutside(dims)))
 		n.emit("VMOVUPS", offset[0], k.offsets(k.cells, cubicOffset+axis*cubicTaps+tap))
 	}
+	return t
 }
 
 // locateWindows says how rows of taps are read.
-func (k *gridKernel) locateWindows(n *gridKernel, dims int, plain mask) {
+func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtual) {
 	c, state := k.c, k.integers(planeOutside)
 	byTaps, done := k.newLabel("byTaps"), k.newLabel("stated")
 	offset := func(number int) memory { return k.offsets(k.cells, cubicOffset+number) }
-	bits := k.storeBits(plain, state)
+	c.MOVL(outside, state.Mem)
 	c.CMPL(k.word(paramWindow), operand.Imm(0))
 	c.JLT(operand.LabelRef(byTaps))
 	first := value{loadWhole(n.kernel, offset(0))}
@@ -120,7 +145,7 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, plain mask) {
 		n.emit("VMOVUPS", place[0], k.offsets(k.cells, cubicWindow+row))
 		last = n.apply("VPMAXSD", place, last)
 	}
-	c.TESTL(bits, bits)
+	c.TESTL(outside, outside)
 	c.JEQ(operand.LabelRef(done)) // the state is rowsPlain
 	c.MOVL(operand.U32(rowsMoved), state.Mem)
 	near := n.atMost(last, n.integer(paramWindow))
