@@ -23,10 +23,8 @@ const (
 	planeSums   = planeLive + 1
 	planeGrad   = planeSums + 12
 	planePair   = planeGrad + 3
-	planeInside = planePair + 1
-	planeSwap   = planeInside + 4
-	planeEdge   = planeSwap + 4
-	// Those of bicubic come behind those of gathers, also in f64.
+	// Behind the integers of gathers come the planes of bicubic alone, in f64, too:
+	// weights, controls, offsets, windows (internal/gen/grid_cubic.go).
 	planeCubic = planePair + 10
 	gridPlanes = 2 * (planeCubic + 3*2*cubicTaps + cubicTaps + 3*cubicTaps + cubicTaps*cubicTaps)
 )
@@ -221,7 +219,7 @@ type otherKernels struct {
 	sample, gradient func(k *gridKernel, b *GridBlock) bool
 }
 
-func (k *gridKernel) others(b *GridBlock) otherKernels {
+func (k *gridKernel) others() otherKernels {
 	if k.dtype == tensor.F64 {
 		return otherKernels{sampleGather[float64], gradientGather[float64]}
 	}
@@ -231,7 +229,7 @@ func (k *gridKernel) others(b *GridBlock) otherKernels {
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.Output.Contiguous() {
-		if !k.others(b).sample(k, b) {
+		if !k.others().sample(k, b) {
 			definition(b)
 		}
 		return
@@ -245,7 +243,7 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.GradOutput.Contiguous() {
-		if !k.others(b).gradient(k, b) {
+		if !k.others().gradient(k, b) {
 			definition(b)
 		}
 		return

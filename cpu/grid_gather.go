@@ -8,9 +8,9 @@ import (
 )
 
 // What stands between grid_sample and the kernels that read each tap by itself:
-// of volumes, nearest, f64, and images that hold no pairs (grid_cubic_cells.go has those
-// of bicubic alone). Cells have a tap's
-// place, the number of its element in a channel, or -1 for one outside.
+// of volumes, nearest, f64, and images that hold no pairs. Cells have a tap's
+// place, the number of its element in a channel, or -1 for one outside; those of
+// bicubic are in grid_cubic_cells.go.
 
 type (
 	cellKernel func(cells *byte, n int)
