@@ -33196,33 +33196,34 @@ TEXT ·gridTapAdd16AVX512F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPS (SI), Z1
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000040, R12, R13
-	VBROADCASTSS (R10), Z0
+	IMUL3Q       $0x00000040, R13, R14
+	VBROADCASTSS (R11), Z0
 	VMULPS       Z0, Z1, Z0
-	VADDPS       (BX)(R13*1), Z0, Z0
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPS       (BX)(R14*1), Z0, Z0
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPS Z0, (BX)(R13*1)
+	VMOVUPS Z0, (BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33231,13 +33232,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPS Z0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPS Z0, (R15)
 	VPXORD  Z0, Z0, Z0
 	ADDQ    $0x00000040, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33257,31 +33258,32 @@ TEXT ·gridTapAdd1F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ  DX, DX
 	JLE    done
 	VMOVSS (SI), X1
-	MOVQ   AX, R9
-	MOVQ   CX, R10
-	MOVQ   taps+16(FP), R11
+	MOVQ   AX, R10
+	MOVQ   CX, R11
+	MOVQ   taps+16(FP), R12
 
 tap:
-	MOVLQSX (R9), R12
-	TESTQ   R12, R12
+	MOVLQSX (R10), R13
+	TESTQ   R13, R13
 	JLT     skip
-	VMULSS  (R10), X1, X0
-	VADDSS  (BX)(R12*4), X0, X0
-	ADDB    $0x01, (DI)(R12*1)
+	VMULSS  (R11), X1, X0
+	VADDSS  (BX)(R13*4), X0, X0
+	ADDB    $0x01, (DI)(R13*1)
 	JEQ     full
 
 store:
-	VMOVSS X0, (BX)(R12*4)
+	VMOVSS X0, (BX)(R13*4)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33290,13 +33292,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ   chunks+64(FP), R13
-	VMOVSS X0, (R13)
+	MOVQ   chunks+64(FP), R14
+	VMOVSS X0, (R14)
 	VPXOR  X0, X0, X0
 	ADDQ   $0x00000004, chunks+64(FP)
-	MOVQ   list+72(FP), R13
-	MOVQ   R12, (R13)
-	MOVQ   R8, 8(R13)
+	MOVQ   list+72(FP), R14
+	MOVQ   R13, (R14)
+	MOVQ   R8, 8(R14)
 	ADDQ   $0x10, list+72(FP)
 	INCQ   R8
 	JMP    store
@@ -33316,33 +33318,34 @@ TEXT ·gridTapAdd4F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPS (SI), X1
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000010, R12, R13
-	VBROADCASTSS (R10), X0
+	IMUL3Q       $0x00000010, R13, R14
+	VBROADCASTSS (R11), X0
 	VMULPS       X0, X1, X0
-	VADDPS       (BX)(R13*1), X0, X0
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPS       (BX)(R14*1), X0, X0
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPS X0, (BX)(R13*1)
+	VMOVUPS X0, (BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33351,13 +33354,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPS X0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPS X0, (R15)
 	VPXOR   X0, X0, X0
 	ADDQ    $0x00000010, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33377,33 +33380,34 @@ TEXT ·gridTapAdd8F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPS (SI), Y1
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000020, R12, R13
-	VBROADCASTSS (R10), Y0
+	IMUL3Q       $0x00000020, R13, R14
+	VBROADCASTSS (R11), Y0
 	VMULPS       Y0, Y1, Y0
-	VADDPS       (BX)(R13*1), Y0, Y0
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPS       (BX)(R14*1), Y0, Y0
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPS Y0, (BX)(R13*1)
+	VMOVUPS Y0, (BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33412,13 +33416,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPS Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPS Y0, (R15)
 	VPXOR   Y0, Y0, Y0
 	ADDQ    $0x00000020, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33438,37 +33442,38 @@ TEXT ·gridTapAdd12F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), X3
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000030, R12, R13
-	VBROADCASTSS (R10), Y1
+	IMUL3Q       $0x00000030, R13, R14
+	VBROADCASTSS (R11), Y1
 	VMULPS       Y1, Y2, Y0
-	VADDPS       (BX)(R13*1), Y0, Y0
+	VADDPS       (BX)(R14*1), Y0, Y0
 	VMULPS       X1, X3, X1
-	VADDPS       32(BX)(R13*1), X1, X1
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPS       32(BX)(R14*1), X1, X1
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPS Y0, (BX)(R13*1)
-	VMOVUPS X1, 32(BX)(R13*1)
+	VMOVUPS Y0, (BX)(R14*1)
+	VMOVUPS X1, 32(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33477,15 +33482,15 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPS Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPS Y0, (R15)
 	VPXOR   Y0, Y0, Y0
-	VMOVUPS X1, 32(R14)
+	VMOVUPS X1, 32(R15)
 	VPXOR   X1, X1, X1
 	ADDQ    $0x00000030, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33505,37 +33510,38 @@ TEXT ·gridTapAdd16AVX2F32(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000040, R12, R13
-	VBROADCASTSS (R10), Y1
+	IMUL3Q       $0x00000040, R13, R14
+	VBROADCASTSS (R11), Y1
 	VMULPS       Y1, Y2, Y0
-	VADDPS       (BX)(R13*1), Y0, Y0
+	VADDPS       (BX)(R14*1), Y0, Y0
 	VMULPS       Y1, Y3, Y1
-	VADDPS       32(BX)(R13*1), Y1, Y1
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPS       32(BX)(R14*1), Y1, Y1
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPS Y0, (BX)(R13*1)
-	VMOVUPS Y1, 32(BX)(R13*1)
+	VMOVUPS Y0, (BX)(R14*1)
+	VMOVUPS Y1, 32(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*1), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x04, CX
@@ -33544,15 +33550,15 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPS Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPS Y0, (R15)
 	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y1, 32(R14)
+	VMOVUPS Y1, 32(R15)
 	VPXOR   Y1, Y1, Y1
 	ADDQ    $0x00000040, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33572,38 +33578,38 @@ TEXT ·gridTapAdd16AVX512F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000080, R12, R13
-	VBROADCASTSD (R10), Z1
+	IMUL3Q       $0x00000080, R13, R14
+	VBROADCASTSD (R11), Z1
 	VMULPD       Z1, Z2, Z0
-	VADDPD       (BX)(R13*1), Z0, Z0
+	VADDPD       (BX)(R14*1), Z0, Z0
 	VMULPD       Z1, Z3, Z1
-	VADDPD       64(BX)(R13*1), Z1, Z1
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPD       64(BX)(R14*1), Z1, Z1
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPD Z0, (BX)(R13*1)
-	VMOVUPD Z1, 64(BX)(R13*1)
+	VMOVUPD Z0, (BX)(R14*1)
+	VMOVUPD Z1, 64(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33612,15 +33618,15 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPD Z0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPD Z0, (R15)
 	VPXORD  Z0, Z0, Z0
-	VMOVUPD Z1, 64(R14)
+	VMOVUPD Z1, 64(R15)
 	VPXORD  Z1, Z1, Z1
 	ADDQ    $0x00000080, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33640,32 +33646,32 @@ TEXT ·gridTapAdd1F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ  DX, DX
 	JLE    done
 	VMOVSD (SI), X1
-	MOVQ   AX, R9
-	MOVQ   CX, R10
-	MOVQ   taps+16(FP), R11
+	MOVQ   AX, R10
+	MOVQ   CX, R11
+	MOVQ   taps+16(FP), R12
 
 tap:
-	MOVLQSX (R9), R12
-	TESTQ   R12, R12
+	MOVLQSX (R10), R13
+	TESTQ   R13, R13
 	JLT     skip
-	VMULSD  (R10), X1, X0
-	VADDSD  (BX)(R12*8), X0, X0
-	ADDB    $0x01, (DI)(R12*1)
+	VMULSD  (R11), X1, X0
+	VADDSD  (BX)(R13*8), X0, X0
+	ADDB    $0x01, (DI)(R13*1)
 	JEQ     full
 
 store:
-	VMOVSD X0, (BX)(R12*8)
+	VMOVSD X0, (BX)(R13*8)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33674,13 +33680,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ   chunks+64(FP), R13
-	VMOVSD X0, (R13)
+	MOVQ   chunks+64(FP), R14
+	VMOVSD X0, (R14)
 	VPXOR  X0, X0, X0
 	ADDQ   $0x00000008, chunks+64(FP)
-	MOVQ   list+72(FP), R13
-	MOVQ   R12, (R13)
-	MOVQ   R8, 8(R13)
+	MOVQ   list+72(FP), R14
+	MOVQ   R13, (R14)
+	MOVQ   R8, 8(R14)
 	ADDQ   $0x10, list+72(FP)
 	INCQ   R8
 	JMP    store
@@ -33700,34 +33706,34 @@ TEXT ·gridTapAdd4F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPD (SI), Y1
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000020, R12, R13
-	VBROADCASTSD (R10), Y0
+	IMUL3Q       $0x00000020, R13, R14
+	VBROADCASTSD (R11), Y0
 	VMULPD       Y0, Y1, Y0
-	VADDPD       (BX)(R13*1), Y0, Y0
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPD       (BX)(R14*1), Y0, Y0
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPD Y0, (BX)(R13*1)
+	VMOVUPD Y0, (BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33736,13 +33742,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPD Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPD Y0, (R15)
 	VPXOR   Y0, Y0, Y0
 	ADDQ    $0x00000020, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33762,38 +33768,38 @@ TEXT ·gridTapAdd8F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
 	JLE     done
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000040, R12, R13
-	VBROADCASTSD (R10), Y1
+	IMUL3Q       $0x00000040, R13, R14
+	VBROADCASTSD (R11), Y1
 	VMULPD       Y1, Y2, Y0
-	VADDPD       (BX)(R13*1), Y0, Y0
+	VADDPD       (BX)(R14*1), Y0, Y0
 	VMULPD       Y1, Y3, Y1
-	VADDPD       32(BX)(R13*1), Y1, Y1
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPD       32(BX)(R14*1), Y1, Y1
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPD Y0, (BX)(R13*1)
-	VMOVUPD Y1, 32(BX)(R13*1)
+	VMOVUPD Y0, (BX)(R14*1)
+	VMOVUPD Y1, 32(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33802,15 +33808,15 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPD Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPD Y0, (R15)
 	VPXOR   Y0, Y0, Y0
-	VMOVUPD Y1, 32(R14)
+	VMOVUPD Y1, 32(R15)
 	VPXOR   Y1, Y1, Y1
 	ADDQ    $0x00000040, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33830,6 +33836,7 @@ TEXT ·gridTapAdd12F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
@@ -33837,35 +33844,34 @@ position:
 	VMOVUPD (SI), Y3
 	VMOVUPD 32(SI), Y4
 	VMOVUPD 64(SI), Y5
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000060, R12, R13
-	VBROADCASTSD (R10), Y2
+	IMUL3Q       $0x00000060, R13, R14
+	VBROADCASTSD (R11), Y2
 	VMULPD       Y2, Y3, Y0
-	VADDPD       (BX)(R13*1), Y0, Y0
+	VADDPD       (BX)(R14*1), Y0, Y0
 	VMULPD       Y2, Y4, Y1
-	VADDPD       32(BX)(R13*1), Y1, Y1
+	VADDPD       32(BX)(R14*1), Y1, Y1
 	VMULPD       Y2, Y5, Y2
-	VADDPD       64(BX)(R13*1), Y2, Y2
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPD       64(BX)(R14*1), Y2, Y2
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPD Y0, (BX)(R13*1)
-	VMOVUPD Y1, 32(BX)(R13*1)
-	VMOVUPD Y2, 64(BX)(R13*1)
+	VMOVUPD Y0, (BX)(R14*1)
+	VMOVUPD Y1, 32(BX)(R14*1)
+	VMOVUPD Y2, 64(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33874,17 +33880,17 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPD Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPD Y0, (R15)
 	VPXOR   Y0, Y0, Y0
-	VMOVUPD Y1, 32(R14)
+	VMOVUPD Y1, 32(R15)
 	VPXOR   Y1, Y1, Y1
-	VMOVUPD Y2, 64(R14)
+	VMOVUPD Y2, 64(R15)
 	VPXOR   Y2, Y2, Y2
 	ADDQ    $0x00000060, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store
@@ -33904,6 +33910,7 @@ TEXT ·gridTapAdd16AVX2F64(SB), NOSPLIT, $0-96
 	MOVQ dy+48(FP), SI
 	MOVQ count+56(FP), DI
 	MOVQ full+80(FP), R8
+	MOVQ pitch+24(FP), R9
 
 position:
 	TESTQ   DX, DX
@@ -33912,38 +33919,37 @@ position:
 	VMOVUPD 32(SI), Y5
 	VMOVUPD 64(SI), Y6
 	VMOVUPD 96(SI), Y7
-	MOVQ    AX, R9
-	MOVQ    CX, R10
-	MOVQ    taps+16(FP), R11
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    taps+16(FP), R12
 
 tap:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
+	MOVLQSX      (R10), R13
+	TESTQ        R13, R13
 	JLT          skip
-	IMUL3Q       $0x00000080, R12, R13
-	VBROADCASTSD (R10), Y3
+	IMUL3Q       $0x00000080, R13, R14
+	VBROADCASTSD (R11), Y3
 	VMULPD       Y3, Y4, Y0
-	VADDPD       (BX)(R13*1), Y0, Y0
+	VADDPD       (BX)(R14*1), Y0, Y0
 	VMULPD       Y3, Y5, Y1
-	VADDPD       32(BX)(R13*1), Y1, Y1
+	VADDPD       32(BX)(R14*1), Y1, Y1
 	VMULPD       Y3, Y6, Y2
-	VADDPD       64(BX)(R13*1), Y2, Y2
+	VADDPD       64(BX)(R14*1), Y2, Y2
 	VMULPD       Y3, Y7, Y3
-	VADDPD       96(BX)(R13*1), Y3, Y3
-	ADDB         $0x01, (DI)(R12*1)
+	VADDPD       96(BX)(R14*1), Y3, Y3
+	ADDB         $0x01, (DI)(R13*1)
 	JEQ          full
 
 store:
-	VMOVUPD Y0, (BX)(R13*1)
-	VMOVUPD Y1, 32(BX)(R13*1)
-	VMOVUPD Y2, 64(BX)(R13*1)
-	VMOVUPD Y3, 96(BX)(R13*1)
+	VMOVUPD Y0, (BX)(R14*1)
+	VMOVUPD Y1, 32(BX)(R14*1)
+	VMOVUPD Y2, 64(BX)(R14*1)
+	VMOVUPD Y3, 96(BX)(R14*1)
 
 skip:
-	ADDQ pitch+24(FP), R9
-	ADDQ pitch+24(FP), R10
-	ADDQ pitch+24(FP), R10
-	DECQ R11
+	ADDQ R9, R10
+	LEAQ (R11)(R9*2), R11
+	DECQ R12
 	JNE  tap
 	ADDQ $0x04, AX
 	ADDQ $0x08, CX
@@ -33952,19 +33958,19 @@ skip:
 	JMP  position
 
 full:
-	MOVQ    chunks+64(FP), R14
-	VMOVUPD Y0, (R14)
+	MOVQ    chunks+64(FP), R15
+	VMOVUPD Y0, (R15)
 	VPXOR   Y0, Y0, Y0
-	VMOVUPD Y1, 32(R14)
+	VMOVUPD Y1, 32(R15)
 	VPXOR   Y1, Y1, Y1
-	VMOVUPD Y2, 64(R14)
+	VMOVUPD Y2, 64(R15)
 	VPXOR   Y2, Y2, Y2
-	VMOVUPD Y3, 96(R14)
+	VMOVUPD Y3, 96(R15)
 	VPXOR   Y3, Y3, Y3
 	ADDQ    $0x00000080, chunks+64(FP)
-	MOVQ    list+72(FP), R14
-	MOVQ    R12, (R14)
-	MOVQ    R8, 8(R14)
+	MOVQ    list+72(FP), R15
+	MOVQ    R13, (R15)
+	MOVQ    R8, 8(R15)
 	ADDQ    $0x10, list+72(FP)
 	INCQ    R8
 	JMP     store

@@ -41,7 +41,7 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 		"go to chunks, their pixels and numbers, from full on, to list; it returns how many there",
 		"are then.")
 	pixels, weights, n, sums := param(c, "pixels"), param(c, "weights"), param(c, "n"), param(c, "sums")
-	dy, count, full := param(c, "dy"), param(c, "count"), param(c, "full")
+	dy, count, full, pitch := param(c, "dy"), param(c, "count"), param(c, "full"), param(c, "pitch")
 	k := &kernel{c: c, isa: isa, compute: compute, group: 1}
 	bytes := width * compute.size
 	pieces, g := tapPieces(c, isa, bytes, compute.size), tapPieces(c, isa, bytes, compute.size)
@@ -90,11 +90,8 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.Label("store")
 	each(func(i, disp int) { k.emit(move, pieces[i], in(disp)) })
 	c.Label("skip")
-	pitch := place(c, "pitch")
 	c.ADDQ(pitch, pixel)
-	for range compute.size / 4 {
-		c.ADDQ(pitch, weight)
-	}
+	c.LEAQ(operand.Mem{Base: weight, Index: pitch, Scale: uint8(compute.size / 4)}, weight)
 	c.DECQ(left)
 	c.JNE(operand.LabelRef("tap"))
 	c.ADDQ(operand.Imm(4), pixels)
