@@ -108,6 +108,26 @@ def grid_case(
     return Case(name, x.nbytes + grid.nbytes + dy.nbytes, x.nbytes + grid.nbytes, *calls, allocates="both")
 
 
+def second_case(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, mode: str = "bilinear") -> Case:
+    """Forward, both gradients, and the gradients of their squares' sum."""
+    x = torch.randn(shape).to(dtype).requires_grad_()
+    grid = rotations(shape).to(dtype).requires_grad_()
+    dy = torch.randn(shape).to(dtype).requires_grad_()
+
+    def call(f: Callable[..., torch.Tensor]) -> Call:
+        def run() -> tuple[torch.Tensor, ...]:
+            y = f(x, grid, mode=mode, padding_mode="zeros", align_corners=False)
+            of_x, of_grid = torch.autograd.grad(y, (x, grid), dy, create_graph=True)
+            return torch.autograd.grad(of_x.square().sum() + of_grid.square().sum(), (x, grid, dy))
+
+        return run
+
+    words = " ".join([mode] * (mode != "bilinear") + ["twice"])
+    name = f"grid_sample {words} {'x'.join(map(str, shape))} {dtype}".replace("torch.", "")
+    read, written = 3 * x.nbytes + 2 * grid.nbytes, 4 * x.nbytes + 2 * grid.nbytes
+    return Case(name, read, written, call(isobit.grid_sample), call(functional.grid_sample), allocates="both")
+
+
 def affine_case(shape: tuple[int, ...], backward: bool) -> Case:
     """affine_grid for images or volumes."""
     dims = len(shape) - 2
@@ -179,6 +199,9 @@ def scatter_cases() -> list[Callable[[], Case]]:
         *(lambda b=b: grid_case(many, b, padding_mode="reflection") for b in both),
         *(lambda s=s: grid_case(s, True, padding_mode="border", zoom=4) for s in (few, many, masks)),
         *(lambda s=s, b=b: grid_case(s, b, torch.float64) for s in (few, many, masks) for b in both),
+        *(lambda s=s: second_case(s) for s in (few, many, (16, 64, 128, 128), volumes[0])),
+        *(lambda m=m: second_case(many, mode=m) for m in ("nearest", "bicubic")),
+        lambda: second_case(many, torch.float64),
         *(lambda s=s, b=b: affine_case(s, b) for s in ((16, 3, 224, 224), volumes[0]) for b in both),
         lambda: max_norm_case(30000, 768, 1024),
     ]

@@ -21,28 +21,34 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	add := func(s *GridScatter[float32], b *GridBlock) {
 		switch {
 		case s.frame.start != nil && k.addFramed(framed.place, s, b):
-		case addGather(k, s, b):
+		case addGather(k, s, b, false):
 		default:
 			definition.Add(s, b)
 		}
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
-		switch {
-		case s.frame.start != nil:
+		if s.frame.start != nil {
 			s.frame.store(t, out, scratch)
-		case s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims):
-			k.storeInterleaved(s, out)
-		default:
-			s.storeRuns(t, out, scratch)
+		} else {
+			k.storeSums(t, s, out, scratch)
 		}
 	}
 	return GridScatterKernel[float32]{start, add, store}
 }
 
+// storeSums stores sums of a pixel's channels that lie side by side.
+func (k *gridKernel) storeSums(t *gatherType, s *GridScatter[float32], out Image, scratch *Scratch) {
+	if s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims) {
+		k.storeInterleaved(s, out)
+	} else {
+		s.storeRuns(t, out, scratch)
+	}
+}
+
 // scatterByGather is GridScatter64 by kernels.
 func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridScatterKernel[float64] {
 	add := func(s *GridScatter[float64], b *GridBlock) {
-		if !addGather(k, s, b) {
+		if !addGather(k, s, b, false) {
 			definition.Add(s, b)
 		}
 	}

@@ -93,6 +93,8 @@ type gridKernel struct {
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
+	double  doublePairs
+	bend    func(cells *byte, n int)
 	turn    turnTile // of the images' type
 	turn32  turnTile
 }

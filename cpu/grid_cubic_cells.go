@@ -37,12 +37,16 @@ func (g *Sampler) last(steps [3]int64) (last int64) {
 }
 
 // addCubic adds a block's contributions; the cells' places are numbers of pixels.
-// The taps' pixels and weights lie where the definition has them.
-func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, c *gridCells) {
+// The taps' pixels and weights lie where the definition has them; along is as addGather's.
+func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, c *gridCells, along bool) {
 	c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
 	pixels, weights := (*byte)(unsafe.Pointer(&b.Scratch.blocks)), (*byte)(unsafe.Pointer(&b.Scratch.blocks[cubicProducts]))
 	g.cubic[b.Dims-2].pixels(c.start(), b.N, pixels, weights)
 	pitch := int(b.Most()) + cellPitch - Block
+	if along {
+		d := newDoubleCubic[C](k, b, c, false)
+		d.weights(unsafe.Slice((*C)(unsafe.Pointer(weights)), pitch<<(2*b.Dims)), pitch)
+	}
 	addTaps(k, g, s, b, pixels, weights, 1<<(2*b.Dims), pitch)
 }
 

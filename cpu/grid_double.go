@@ -17,13 +17,16 @@ func (s *SecondOrder) hasCoords() bool { return s.Coords[0].DType != tensor.None
 
 // GridSampleDouble computes the gradients of the upstream gradient and of the
 // grid at the positions of one block; the latter is Output, unless it has no type.
-var GridSampleDouble = []Row[func(*GridBlock)]{{"go", Go, ByCompute(gridDoubleGo[float32], gridDoubleGo[float64])}}
+var GridSampleDouble = gridRows(ByCompute(gridDoubleGo[float32], gridDoubleGo[float64]),
+	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
+		return func(b *GridBlock) { k.doubleBlock(b, definition) }
+	})
 
 // The rows of scatters for the input's gradient, by compute type. Add adds
 // g * p, p being the derivative of the tap's weight along the grid's tangent.
 var (
-	GridDoubleScatter32 = []Row[GridScatterKernel[float32]]{{"go", Go, always(doubleScatterGo[float32]())}}
-	GridDoubleScatter64 = []Row[GridScatterKernel[float64]]{{"go", Go, always(doubleScatterGo[float64]())}}
+	GridDoubleScatter32 = gridRows(always(doubleScatterGo[float32]()), doubleScatter32)
+	GridDoubleScatter64 = gridRows(always(doubleScatterGo[float64]()), doubleScatter64)
 )
 
 func doubleScatterGo[C Compute]() GridScatterKernel[C] {

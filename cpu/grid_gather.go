@@ -16,6 +16,8 @@ type (
 	cellKernel func(cells *byte, n int)
 	gridSplit  func(from *byte, n int, cells *byte)
 	gridTerms  func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+	// tangentKernel makes the gradient of a channel's upstream gradient; tangent may be nil.
+	tangentKernel func(cells *byte, n int, input, tangent, y *byte)
 	// tapAdd adds a block's contributions to sums of channels that lie side by side.
 	tapAdd func(pixels, weights *byte, taps, pitch, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 	// nearestAdd does so where each position has one tap, and dy's channels lie apart.
@@ -33,6 +35,8 @@ type gatherCell struct {
 	locate  [2]cellKernel
 	nearest [2]cellKernel
 	combine [2]cellKernel
+	bend    [2]cellKernel // adds to the gradients of combine
+	weights [2]cellKernel // turns weights into their derivatives
 	cubic   [2]cubicCell
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
@@ -46,6 +50,9 @@ type gatherType struct {
 	sample func(cells *byte, n int, input *byte, taps int, y *byte)
 	copy   func(cells *byte, n int, input, y *byte)
 	terms  [2]gridTerms
+	bends  [2]gridTerms
+	shift  [2]tangentKernel
+	near   func(cells *byte, n int, tangent, y *byte) // shift for the nearest pixel
 	cubic  [2]cubicType
 	// From and to f32, of types of 16 bits.
 	widen, narrow func(from *byte, n int, to *byte)
@@ -153,25 +160,7 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		c[planeParams][paramStep+tap] = uint32(step)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
-	whole := b.N - b.N%g.lanes
-	first := int64(0)
-	if besides[C](b.Dims, b.Coords) && whole > 0 {
-		g.split[b.Dims-2]((*byte)(b.Coords[0].P), whole, c.start())
-		first = int64(whole)
-	}
-	for axis := range b.Dims {
-		x := unsafe.Slice(&planeOf[C](c, planeCoord+axis)[0], cellPitch)
-		if first < int64(b.N) {
-			Load(x[first:b.N], b.Coords[axis].At(first))
-		}
-		switch {
-		case whole == b.N:
-		case lastAligned:
-			copy(x[whole:whole+g.lanes], x[b.N-g.lanes:b.N])
-		default:
-			clear(x[b.N : whole+g.lanes])
-		}
-	}
+	loadCells[C](g, c, b, b.Coords, lastAligned)
 	locate := g.locate[b.Dims-2]
 	switch b.Mode {
 	case Nearest:
@@ -184,6 +173,29 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	}
 	locate(c.start(), b.N)
 	return c
+}
+
+// loadCells puts a block's coordinates, or their tangents, into cells.
+func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords [3]Span, lastAligned bool) {
+	whole := b.N - b.N%g.lanes
+	first := int64(0)
+	if besides[C](b.Dims, coords) && whole > 0 {
+		g.split[b.Dims-2]((*byte)(coords[0].P), whole, c.start())
+		first = int64(whole)
+	}
+	for axis := range b.Dims {
+		x := unsafe.Slice(&planeOf[C](c, planeCoord+axis)[0], cellPitch)
+		if first < int64(b.N) {
+			Load(x[first:b.N], coords[axis].At(first))
+		}
+		switch {
+		case whole == b.N:
+		case lastAligned:
+			copy(x[whole:whole+g.lanes], x[b.N-g.lanes:b.N])
+		default:
+			clear(x[b.N : whole+g.lanes])
+		}
+	}
 }
 
 // besides reports whether the coordinates of a position lie side by side, and
@@ -270,11 +282,24 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		return false
 	}
 	c := locateGather[C](g, b, steps, true, true)
-	terms, combine, sums := t.terms[b.Dims-2], g.combine[b.Dims-2], b.Dims<<(b.Dims-1)
+	terms, combine, kinds := t.gradient(g, b)
+	sumTerms[C](c, b, terms, kinds)
+	combine(c.start(), b.N)
+	storeGathered[C](g, c, b)
+	return true
+}
+
+// gradient returns what makes the grid's gradient, and of how many sums.
+func (t *gatherType) gradient(g *gatherCell, b *GridBlock) (terms gridTerms, combine cellKernel, kinds int) {
 	if b.Mode == Bicubic {
-		terms, combine, sums = t.cubic[b.Dims-2].terms, g.cubic[b.Dims-2].combine, b.Dims
+		return t.cubic[b.Dims-2].terms, g.cubic[b.Dims-2].combine, b.Dims
 	}
-	for p := range sums {
+	return t.terms[b.Dims-2], g.combine[b.Dims-2], b.Dims << (b.Dims - 1)
+}
+
+// sumTerms sums terms of a block's channels, of which there are so many kinds.
+func sumTerms[C Compute](c *gridCells, b *GridBlock, terms gridTerms, kinds int) {
+	for p := range kinds {
 		clear(planeOf[C](c, planeSums+p)[:])
 	}
 	for first := int64(0); first < b.Channels; first += groupSize {
@@ -282,7 +307,10 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
 			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
 	}
-	combine(c.start(), b.N)
+}
+
+// storeGathered stores the gradients that lie in cells.
+func storeGathered[C Compute](g *gatherCell, c *gridCells, b *GridBlock) {
 	var grads [3]*[Block]C
 	for axis := range b.Dims {
 		grad := planeOf[C](c, planeGrad+axis)
@@ -292,5 +320,4 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		grads[axis] = grad
 	}
 	storeCoords(g, c, b, &grads)
-	return true
 }

@@ -4,8 +4,9 @@ import "unsafe"
 
 // The input's gradient by kernels that take each tap by itself.
 
-// addGather is the scatter's Add.
-func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
+// addGather is the scatter's Add; along is for second gradients, whose weights are
+// derivatives along the grid's tangent.
+func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along bool) bool {
 	steps := [3]int64{1, s.g.Size[0], s.g.Size[0] * s.g.Size[1]}
 	if !takesGather[C](s.g, steps) {
 		return false
@@ -15,10 +16,14 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 		taps = 1 << s.g.Dims
 	}
 	g := cellsFor(k.needs, ComputeType(k.dtype))
-	c := locateGather[C](g, b, steps, false, false)
+	c := locateGather[C](g, b, steps, false, along)
 	if s.g.Mode == Bicubic {
-		addCubic(k, g, s, b, c)
+		addCubic(k, g, s, b, c, along)
 		return true
+	}
+	if along {
+		loadCells[C](g, c, b, b.Second.Coords, false)
+		g.weights[b.Dims-2](c.start(), b.N)
 	}
 	places := placesOf[C](c)
 	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {

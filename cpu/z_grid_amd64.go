@@ -26,6 +26,12 @@ func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX512F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gridDoubleAVX512F32 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX512F32(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+
 // gridSampleAVX512BF16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
@@ -37,6 +43,12 @@ func gridSampleAVX512BF16(cells *byte, n int, input *byte, row int, y *byte)
 //
 //go:noescape
 func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridDoubleAVX512BF16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX512BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
 // gridSampleAVX512F16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
@@ -50,10 +62,21 @@ func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gridDoubleAVX512F16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX512F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+
 // gridCombineAVX512 turns the cells' sums into gradients.
 //
 //go:noescape
 func gridCombineAVX512(cells *byte, n int)
+
+// gridBendAVX512 adds the cells' sums of second differences to gradients.
+//
+//go:noescape
+func gridBendAVX512(cells *byte, n int)
 
 // gridFramedLocateAVX512 is gridLocateAVX512 for images with a frame.
 //
@@ -113,6 +136,12 @@ func gridSampleAVX2F32(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX2F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gridDoubleAVX2F32 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX2F32(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+
 // gridSampleAVX2BF16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
@@ -124,6 +153,12 @@ func gridSampleAVX2BF16(cells *byte, n int, input *byte, row int, y *byte)
 //
 //go:noescape
 func gridTermsAVX2BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gridDoubleAVX2BF16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX2BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
 // gridSampleAVX2F16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
@@ -137,10 +172,21 @@ func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gridDoubleAVX2F16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
+//
+//go:noescape
+func gridDoubleAVX2F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+
 // gridCombineAVX2 turns the cells' sums into gradients.
 //
 //go:noescape
 func gridCombineAVX2(cells *byte, n int)
+
+// gridBendAVX2 adds the cells' sums of second differences to gradients.
+//
+//go:noescape
+func gridBendAVX2(cells *byte, n int)
 
 // gridFramedLocateAVX2 is gridLocateAVX2 for images with a frame.
 //

@@ -24,6 +24,16 @@ func gatherNearest2AVX512F32(cells *byte, n int)
 //go:noescape
 func gatherCombine2AVX512F32(cells *byte, n int)
 
+// gatherBend2AVX512F32 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend2AVX512F32(cells *byte, n int)
+
+// gatherWeights2AVX512F32 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights2AVX512F32(cells *byte, n int)
+
 // gatherSplit3AVX512F32 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -43,6 +53,16 @@ func gatherNearest3AVX512F32(cells *byte, n int)
 //
 //go:noescape
 func gatherCombine3AVX512F32(cells *byte, n int)
+
+// gatherBend3AVX512F32 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend3AVX512F32(cells *byte, n int)
+
+// gatherWeights3AVX512F32 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights3AVX512F32(cells *byte, n int)
 
 // gatherSplit2AVX512F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
@@ -64,6 +84,16 @@ func gatherNearest2AVX512F64(cells *byte, n int)
 //go:noescape
 func gatherCombine2AVX512F64(cells *byte, n int)
 
+// gatherBend2AVX512F64 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend2AVX512F64(cells *byte, n int)
+
+// gatherWeights2AVX512F64 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights2AVX512F64(cells *byte, n int)
+
 // gatherSplit3AVX512F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -83,6 +113,16 @@ func gatherNearest3AVX512F64(cells *byte, n int)
 //
 //go:noescape
 func gatherCombine3AVX512F64(cells *byte, n int)
+
+// gatherBend3AVX512F64 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend3AVX512F64(cells *byte, n int)
+
+// gatherWeights3AVX512F64 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights3AVX512F64(cells *byte, n int)
 
 // gatherJoinAVX512F32 puts the gradients of n positions in images together; n is of whole vectors.
 //
@@ -105,11 +145,27 @@ func gatherBandAVX512(places *byte, n int, taps int, first int, pixels int)
 //go:noescape
 func gatherSampleAVX512F32(cells *byte, n int, input *byte, taps int, y *byte)
 
+// gatherShiftNearestAVX512F32 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX512F32(cells *byte, n int, tangent *byte, y *byte)
+
 // gatherTerms2AVX512F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms2AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends2AVX512F32 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX512F32 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX512F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherTerms3AVX512F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -117,11 +173,27 @@ func gatherTerms2AVX512F32(cells *byte, n int, input *byte, channelStride int, d
 //go:noescape
 func gatherTerms3AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends3AVX512F32 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX512F32 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX512F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherSampleAVX512F64 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
 func gatherSampleAVX512F64(cells *byte, n int, input *byte, taps int, y *byte)
+
+// gatherShiftNearestAVX512F64 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX512F64(cells *byte, n int, tangent *byte, y *byte)
 
 // gatherTerms2AVX512F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -129,11 +201,33 @@ func gatherSampleAVX512F64(cells *byte, n int, input *byte, taps int, y *byte)
 //go:noescape
 func gatherTerms2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends2AVX512F64 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX512F64 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX512F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherTerms3AVX512F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends3AVX512F64 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX512F64 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX512F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherSampleAVX512BF16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
@@ -141,11 +235,27 @@ func gatherTerms3AVX512F64(cells *byte, n int, input *byte, channelStride int, d
 //go:noescape
 func gatherSampleAVX512BF16(cells *byte, n int, input *byte, taps int, y *byte)
 
+// gatherShiftNearestAVX512BF16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX512BF16(cells *byte, n int, tangent *byte, y *byte)
+
 // gatherTerms2AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends2AVX512BF16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX512BF16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherTerms3AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -153,11 +263,27 @@ func gatherTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, 
 //go:noescape
 func gatherTerms3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends3AVX512BF16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX512BF16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherSampleAVX512F16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
 func gatherSampleAVX512F16(cells *byte, n int, input *byte, taps int, y *byte)
+
+// gatherShiftNearestAVX512F16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX512F16(cells *byte, n int, tangent *byte, y *byte)
 
 // gatherTerms2AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -165,11 +291,33 @@ func gatherSampleAVX512F16(cells *byte, n int, input *byte, taps int, y *byte)
 //go:noescape
 func gatherTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends2AVX512F16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX512F16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherTerms3AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends3AVX512F16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX512F16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // widenRowAVX512BF16 converts n elements to f32; n is of whole vectors.
 //
@@ -226,6 +374,16 @@ func gatherNearest2AVX2F32(cells *byte, n int)
 //go:noescape
 func gatherCombine2AVX2F32(cells *byte, n int)
 
+// gatherBend2AVX2F32 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend2AVX2F32(cells *byte, n int)
+
+// gatherWeights2AVX2F32 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights2AVX2F32(cells *byte, n int)
+
 // gatherSplit3AVX2F32 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -245,6 +403,16 @@ func gatherNearest3AVX2F32(cells *byte, n int)
 //
 //go:noescape
 func gatherCombine3AVX2F32(cells *byte, n int)
+
+// gatherBend3AVX2F32 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend3AVX2F32(cells *byte, n int)
+
+// gatherWeights3AVX2F32 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights3AVX2F32(cells *byte, n int)
 
 // gatherSplit2AVX2F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
@@ -266,6 +434,16 @@ func gatherNearest2AVX2F64(cells *byte, n int)
 //go:noescape
 func gatherCombine2AVX2F64(cells *byte, n int)
 
+// gatherBend2AVX2F64 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend2AVX2F64(cells *byte, n int)
+
+// gatherWeights2AVX2F64 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights2AVX2F64(cells *byte, n int)
+
 // gatherSplit3AVX2F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -285,6 +463,16 @@ func gatherNearest3AVX2F64(cells *byte, n int)
 //
 //go:noescape
 func gatherCombine3AVX2F64(cells *byte, n int)
+
+// gatherBend3AVX2F64 adds the cells' sums of gatherBends to gradients.
+//
+//go:noescape
+func gatherBend3AVX2F64(cells *byte, n int)
+
+// gatherWeights3AVX2F64 makes weights derivatives along the coordinates' tangents.
+//
+//go:noescape
+func gatherWeights3AVX2F64(cells *byte, n int)
 
 // gatherJoinAVX2F32 puts the gradients of n positions in images together; n is of whole vectors.
 //
@@ -307,11 +495,27 @@ func gatherBandAVX2(places *byte, n int, taps int, first int, pixels int)
 //go:noescape
 func gatherSampleAVX2F32(cells *byte, n int, input *byte, taps int, y *byte)
 
+// gatherShiftNearestAVX2F32 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX2F32(cells *byte, n int, tangent *byte, y *byte)
+
 // gatherTerms2AVX2F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends2AVX2F32 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX2F32 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX2F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherTerms3AVX2F32 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -319,11 +523,27 @@ func gatherTerms2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy 
 //go:noescape
 func gatherTerms3AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends3AVX2F32 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX2F32 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX2F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherSampleAVX2F64 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
 func gatherSampleAVX2F64(cells *byte, n int, input *byte, taps int, y *byte)
+
+// gatherShiftNearestAVX2F64 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX2F64(cells *byte, n int, tangent *byte, y *byte)
 
 // gatherTerms2AVX2F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -331,11 +551,33 @@ func gatherSampleAVX2F64(cells *byte, n int, input *byte, taps int, y *byte)
 //go:noescape
 func gatherTerms2AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends2AVX2F64 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX2F64 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX2F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherTerms3AVX2F64 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends3AVX2F64 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX2F64 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX2F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherSampleAVX2BF16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
@@ -343,11 +585,27 @@ func gatherTerms3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy 
 //go:noescape
 func gatherSampleAVX2BF16(cells *byte, n int, input *byte, taps int, y *byte)
 
+// gatherShiftNearestAVX2BF16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX2BF16(cells *byte, n int, tangent *byte, y *byte)
+
 // gatherTerms2AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends2AVX2BF16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX2BF16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // gatherTerms3AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -355,11 +613,27 @@ func gatherTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy
 //go:noescape
 func gatherTerms3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends3AVX2BF16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX2BF16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherSampleAVX2F16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
 func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
+
+// gatherShiftNearestAVX2F16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+//
+//go:noescape
+func gatherShiftNearestAVX2F16(cells *byte, n int, tangent *byte, y *byte)
 
 // gatherTerms2AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
@@ -367,11 +641,33 @@ func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
 //go:noescape
 func gatherTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
+// gatherBends2AVX2F16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift2AVX2F16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift2AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+
 // gatherTerms3AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
 func gatherTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherBends3AVX2F16 is gatherTerms of second differences.
+//
+//go:noescape
+func gatherBends3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
+// gatherShift3AVX2F16 makes the gradient of one channel's upstream gradient at n positions;
+// tangent is the input's, or nil.
+//
+//go:noescape
+func gatherShift3AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // widenRowAVX2BF16 converts n elements to f32; n is of whole vectors.
 //

@@ -681,6 +681,174 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend2AVX512F32(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherBend2AVX512F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      2176(CX)(AX*4), Z1
+	VMOVUPS      23936(CX)(AX*4), Z2
+	VBROADCASTSS 40(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      20672(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros3:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 36(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      19584(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros4:
+	VMOVUPS      22848(CX)(AX*4), Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      36992(CX)(AX*4), Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, 36992(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      1088(CX)(AX*4), Z1
+	VMOVUPS      23936(CX)(AX*4), Z2
+	VBROADCASTSS 36(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      19584(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros5:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 40(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPS      20672(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros6:
+	VMOVUPS   22848(CX)(AX*4), Z2
+	VMOVUPS   all32_0<>+0(SB), Z3
+	VCMPPS    $0x04, Z3, Z2, K1
+	VMULPS    Z1, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   38080(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 38080(CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights2AVX512F32(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherWeights2AVX512F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      1088(CX)(AX*4), Z0
+	VBROADCASTSS 36(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      19584(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros3:
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      2176(CX)(AX*4), Z1
+	VBROADCASTSS 40(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      20672(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros4:
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VMOVUPS 14144(CX)(AX*4), Z3
+	VMULPS  Z0, Z3, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMOVUPS 13056(CX)(AX*4), Z3
+	VMULPS  Z1, Z3, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMOVUPS Z2, 4352(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z2
+	VMOVUPS 14144(CX)(AX*4), Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 16320(CX)(AX*4), Z3
+	VMULPS  Z1, Z3, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMOVUPS Z2, 5440(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z2
+	VMOVUPS 17408(CX)(AX*4), Z3
+	VMULPS  Z0, Z3, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMOVUPS 13056(CX)(AX*4), Z3
+	VMULPS  Z1, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z2, 6528(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z2
+	VMOVUPS 17408(CX)(AX*4), Z3
+	VMULPS  Z0, Z3, Z0
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS 16320(CX)(AX*4), Z2
+	VMULPS  Z1, Z2, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 7616(CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSplit3AVX512F32(from *byte, n int, cells *byte)
 // Requires: AVX, AVX512F, AVX512VL
 TEXT ·gatherSplit3AVX512F32(SB), NOSPLIT, $0-24
@@ -1528,6 +1696,419 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend3AVX512F32(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherBend3AVX512F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      2176(CX)(AX*4), Z1
+	VMOVUPS      23936(CX)(AX*4), Z2
+	VMOVUPS      25024(CX)(AX*4), Z3
+	VMOVUPS      15232(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      18496(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 40(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      20672(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros3:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      3264(CX)(AX*4), Z1
+	VMOVUPS      26112(CX)(AX*4), Z2
+	VMOVUPS      27200(CX)(AX*4), Z3
+	VMOVUPS      14144(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      17408(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 44(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      21760(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros4:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 36(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      19584(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros5:
+	VMOVUPS      22848(CX)(AX*4), Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      36992(CX)(AX*4), Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, 36992(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      1088(CX)(AX*4), Z1
+	VMOVUPS      23936(CX)(AX*4), Z2
+	VMOVUPS      25024(CX)(AX*4), Z3
+	VMOVUPS      15232(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      18496(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 36(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPS      19584(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros6:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      3264(CX)(AX*4), Z1
+	VMOVUPS      28288(CX)(AX*4), Z2
+	VMOVUPS      29376(CX)(AX*4), Z3
+	VMOVUPS      13056(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      16320(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 44(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros7
+	VMOVUPS      21760(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros7:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 40(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros8
+	VMOVUPS      20672(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros8:
+	VMOVUPS      22848(CX)(AX*4), Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      38080(CX)(AX*4), Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, 38080(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      1088(CX)(AX*4), Z1
+	VMOVUPS      26112(CX)(AX*4), Z2
+	VMOVUPS      27200(CX)(AX*4), Z3
+	VMOVUPS      14144(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      17408(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 36(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros9
+	VMOVUPS      19584(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros9:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      2176(CX)(AX*4), Z1
+	VMOVUPS      28288(CX)(AX*4), Z2
+	VMOVUPS      29376(CX)(AX*4), Z3
+	VMOVUPS      13056(CX)(AX*4), Z4
+	VMULPS       Z4, Z2, Z2
+	VMOVUPS      16320(CX)(AX*4), Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS 40(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      20672(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros10:
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 44(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      21760(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Z2
+	VMOVUPS   all32_0<>+0(SB), Z3
+	VCMPPS    $0x04, Z3, Z2, K1
+	VMULPS    Z1, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   39168(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 39168(CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights3AVX512F32(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherWeights3AVX512F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      1088(CX)(AX*4), Z0
+	VBROADCASTSS 36(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      19584(CX)(AX*4), Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+
+zeros3:
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      2176(CX)(AX*4), Z1
+	VBROADCASTSS 40(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      20672(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros4:
+	VMULPS       Z2, Z1, Z1
+	VMOVUPS      3264(CX)(AX*4), Z2
+	VBROADCASTSS 44(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      21760(CX)(AX*4), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z3, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+
+zeros5:
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 14144(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 14144(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 4352(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 14144(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 14144(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 5440(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 17408(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 17408(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 6528(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 17408(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 15232(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 17408(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 7616(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 14144(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 14144(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z3, 8704(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 14144(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 16320(CX)(AX*4), Z4
+	VMOVUPS 14144(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z3, 9792(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 17408(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 13056(CX)(AX*4), Z4
+	VMOVUPS 17408(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z3, 10880(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Z3
+	VMOVUPS 17408(CX)(AX*4), Z4
+	VMOVUPS 18496(CX)(AX*4), Z5
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z0, Z4, Z0
+	VADDPS  Z0, Z3, Z0
+	VMOVUPS 16320(CX)(AX*4), Z3
+	VMOVUPS 18496(CX)(AX*4), Z4
+	VMULPS  Z4, Z3, Z3
+	VMULPS  Z1, Z3, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS 16320(CX)(AX*4), Z1
+	VMOVUPS 17408(CX)(AX*4), Z3
+	VMULPS  Z3, Z1, Z1
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 11968(CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSplit2AVX512F64(from *byte, n int, cells *byte)
 // Requires: AVX, AVX512F
 TEXT ·gatherSplit2AVX512F64(SB), NOSPLIT, $0-24
@@ -2090,6 +2671,174 @@ zeros4:
 	VMOVUPD   Z0, 76160(CX)(AX*8)
 	ADDQ      $0x00000008, AX
 	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherBend2AVX512F64(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherBend2AVX512F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVUPD      4352(CX)(AX*8), Z1
+	VMOVUPD      47872(CX)(AX*8), Z2
+	VBROADCASTSD 80(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      41344(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros3:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VBROADCASTSD 72(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      39168(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros4:
+	VMOVUPD      45696(CX)(AX*8), Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMULPD       Z1, Z0, Z0
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVUPD      73984(CX)(AX*8), Z1
+	VADDPD       Z0, Z1, Z0
+	VMOVUPD      Z0, 73984(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVUPD      2176(CX)(AX*8), Z1
+	VMOVUPD      47872(CX)(AX*8), Z2
+	VBROADCASTSD 72(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      39168(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros5:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VBROADCASTSD 80(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPD      41344(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros6:
+	VMOVUPD   45696(CX)(AX*8), Z2
+	VMOVUPD   all32_0<>+0(SB), Z3
+	VCMPPD    $0x04, Z3, Z2, K1
+	VMULPD    Z1, Z0, Z0
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVUPD   76160(CX)(AX*8), Z1
+	VADDPD    Z0, Z1, Z0
+	VMOVUPD   Z0, 76160(CX)(AX*8)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights2AVX512F64(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherWeights2AVX512F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      2176(CX)(AX*8), Z0
+	VBROADCASTSD 72(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      39168(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros3:
+	VMULPD       Z1, Z0, Z0
+	VMOVUPD      4352(CX)(AX*8), Z1
+	VBROADCASTSD 80(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      41344(CX)(AX*8), Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+
+zeros4:
+	VMULPD  Z2, Z1, Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VMOVUPD 28288(CX)(AX*8), Z3
+	VMULPD  Z0, Z3, Z3
+	VSUBPD  Z3, Z2, Z2
+	VMOVUPD 26112(CX)(AX*8), Z3
+	VMULPD  Z1, Z3, Z3
+	VSUBPD  Z3, Z2, Z2
+	VMOVUPD Z2, 8704(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z2
+	VMOVUPD 28288(CX)(AX*8), Z3
+	VMULPD  Z0, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 32640(CX)(AX*8), Z3
+	VMULPD  Z1, Z3, Z3
+	VSUBPD  Z3, Z2, Z2
+	VMOVUPD Z2, 10880(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z2
+	VMOVUPD 34816(CX)(AX*8), Z3
+	VMULPD  Z0, Z3, Z3
+	VSUBPD  Z3, Z2, Z2
+	VMOVUPD 26112(CX)(AX*8), Z3
+	VMULPD  Z1, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD Z2, 13056(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z2
+	VMOVUPD 34816(CX)(AX*8), Z3
+	VMULPD  Z0, Z3, Z0
+	VADDPD  Z0, Z2, Z0
+	VMOVUPD 32640(CX)(AX*8), Z2
+	VMULPD  Z1, Z2, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 15232(CX)(AX*8)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
 
 done2:
 	VZEROUPPER
@@ -2918,6 +3667,419 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend3AVX512F64(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherBend3AVX512F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVUPD      4352(CX)(AX*8), Z1
+	VMOVUPD      47872(CX)(AX*8), Z2
+	VMOVUPD      50048(CX)(AX*8), Z3
+	VMOVUPD      30464(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      36992(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 80(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      41344(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros3:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVUPD      6528(CX)(AX*8), Z1
+	VMOVUPD      52224(CX)(AX*8), Z2
+	VMOVUPD      54400(CX)(AX*8), Z3
+	VMOVUPD      28288(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      34816(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 88(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      43520(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros4:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VBROADCASTSD 72(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      39168(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros5:
+	VMOVUPD      45696(CX)(AX*8), Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMULPD       Z1, Z0, Z0
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVUPD      73984(CX)(AX*8), Z1
+	VADDPD       Z0, Z1, Z0
+	VMOVUPD      Z0, 73984(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVUPD      2176(CX)(AX*8), Z1
+	VMOVUPD      47872(CX)(AX*8), Z2
+	VMOVUPD      50048(CX)(AX*8), Z3
+	VMOVUPD      30464(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      36992(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 72(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPD      39168(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros6:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVUPD      6528(CX)(AX*8), Z1
+	VMOVUPD      56576(CX)(AX*8), Z2
+	VMOVUPD      58752(CX)(AX*8), Z3
+	VMOVUPD      26112(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      32640(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 88(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros7
+	VMOVUPD      43520(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros7:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VBROADCASTSD 80(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros8
+	VMOVUPD      41344(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros8:
+	VMOVUPD      45696(CX)(AX*8), Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMULPD       Z1, Z0, Z0
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVUPD      76160(CX)(AX*8), Z1
+	VADDPD       Z0, Z1, Z0
+	VMOVUPD      Z0, 76160(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVUPD      2176(CX)(AX*8), Z1
+	VMOVUPD      52224(CX)(AX*8), Z2
+	VMOVUPD      54400(CX)(AX*8), Z3
+	VMOVUPD      28288(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      34816(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 72(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros9
+	VMOVUPD      39168(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros9:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVUPD      4352(CX)(AX*8), Z1
+	VMOVUPD      56576(CX)(AX*8), Z2
+	VMOVUPD      58752(CX)(AX*8), Z3
+	VMOVUPD      26112(CX)(AX*8), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      32640(CX)(AX*8), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z3, Z2, Z2
+	VBROADCASTSD 80(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      41344(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros10:
+	VMULPD       Z3, Z1, Z1
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VBROADCASTSD 88(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      43520(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros11:
+	VMOVUPD   45696(CX)(AX*8), Z2
+	VMOVUPD   all32_0<>+0(SB), Z3
+	VCMPPD    $0x04, Z3, Z2, K1
+	VMULPD    Z1, Z0, Z0
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVUPD   78336(CX)(AX*8), Z1
+	VADDPD    Z0, Z1, Z0
+	VMOVUPD   Z0, 78336(CX)(AX*8)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights3AVX512F64(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gatherWeights3AVX512F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      2176(CX)(AX*8), Z0
+	VBROADCASTSD 72(CX), Z1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      39168(CX)(AX*8), Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPD      all32_0<>+0(SB), Z2
+	VCMPPD       $0x04, Z2, Z1, K1
+	VMOVAPD.Z    Z0, K1, Z0
+	VMOVAPD      Z0, Z0
+
+zeros3:
+	VMULPD       Z1, Z0, Z0
+	VMOVUPD      4352(CX)(AX*8), Z1
+	VBROADCASTSD 80(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      41344(CX)(AX*8), Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+
+zeros4:
+	VMULPD       Z2, Z1, Z1
+	VMOVUPD      6528(CX)(AX*8), Z2
+	VBROADCASTSD 88(CX), Z3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      43520(CX)(AX*8), Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPD      all32_0<>+0(SB), Z4
+	VCMPPD       $0x04, Z4, Z3, K1
+	VMOVAPD.Z    Z2, K1, Z2
+	VMOVAPD      Z2, Z2
+
+zeros5:
+	VMULPD  Z3, Z2, Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 28288(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 28288(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD Z3, 8704(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 28288(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 28288(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD Z3, 10880(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 34816(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 34816(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD Z3, 13056(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 34816(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 30464(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 34816(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD Z3, 15232(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 28288(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 28288(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD Z3, 17408(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 28288(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 32640(CX)(AX*8), Z4
+	VMOVUPD 28288(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD Z3, 19584(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 34816(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z4
+	VSUBPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z1, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 26112(CX)(AX*8), Z4
+	VMOVUPD 34816(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD Z3, 21760(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Z3
+	VMOVUPD 34816(CX)(AX*8), Z4
+	VMOVUPD 36992(CX)(AX*8), Z5
+	VMULPD  Z5, Z4, Z4
+	VMULPD  Z0, Z4, Z0
+	VADDPD  Z0, Z3, Z0
+	VMOVUPD 32640(CX)(AX*8), Z3
+	VMOVUPD 36992(CX)(AX*8), Z4
+	VMULPD  Z4, Z3, Z3
+	VMULPD  Z1, Z3, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD 32640(CX)(AX*8), Z1
+	VMOVUPD 34816(CX)(AX*8), Z3
+	VMULPD  Z3, Z1, Z1
+	VMULPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 23936(CX)(AX*8)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherJoinAVX512F32(cells *byte, n int, to *byte)
 // Requires: AVX, AVX512F
 TEXT ·gatherJoinAVX512F32(SB), NOSPLIT, $0-24
@@ -3211,6 +4373,163 @@ edgeDone4:
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
 	VMOVDQU64 Z0, (DI)(R8*4)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX512F32(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShiftNearestAVX512F32(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVAPS      Z0, Z0
+	TESTQ        BX, BX
+	JE           none3
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge4
+	MOVQ         40256(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X1
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X1, X1
+	MOVQ         40264(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X1, X1
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X1, X1
+	MOVQ         40272(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X2
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X2, X2
+	MOVQ         40280(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X2, X2
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X2, X2
+	MOVQ         40288(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X3
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X3, X3
+	MOVQ         40296(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X3, X3
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X3, X3
+	MOVQ         40304(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X4
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X4, X4
+	MOVQ         40312(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X4, X4
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	JMP          edgeDone5
+
+edge4:
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      40256(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X1
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X1, X1
+	MOVQ         50056(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X1, X1
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X1, X1
+	MOVQ         50064(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X2
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X2, X2
+	MOVQ         50072(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X2, X2
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X2, X2
+	MOVQ         50080(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X3
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X3, X3
+	MOVQ         50088(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X3, X3
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X3, X3
+	MOVQ         50096(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVD        (BX)(R8*4), X4
+	SHRQ         $0x20, DI
+	VPINSRD      $0x01, (BX)(DI*4), X4, X4
+	MOVQ         50104(CX)(AX*4), DI
+	MOVL         DI, R8
+	VPINSRD      $0x02, (BX)(R8*4), X4, X4
+	SHRQ         $0x20, DI
+	VPINSRD      $0x03, (BX)(DI*4), X4, X4
+	VMOVDQU      40256(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      40272(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      40288(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      40304(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+
+edgeDone5:
+none3:
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   1088(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, DI
+	LEAQ      -16(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VMOVDQU64 Z0, (SI)(DI*4)
 	ADDQ      $0x00000010, AX
 	JMP       vector1
 
@@ -4435,6 +5754,1636 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gatherBends2AVX512F32(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*4), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge7
+	MOVQ         40256(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         40264(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	MOVQ         40272(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         40280(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         40288(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         40312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         41368(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         41376(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         41384(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         41392(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         42432(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         42440(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         42448(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         42472(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         42480(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         43520(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         43528(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         43536(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         43544(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         43552(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         43560(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         43568(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	JMP          edgeDone8
+
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z1
+	VPMAXSD      Z0, Z1, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      41344(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      42432(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      43520(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+
+edgeDone8:
+	VMOVUPS (R8), Z4
+	VSUBPS  Z2, Z3, Z2
+	VSUBPS  Z0, Z1, Z0
+	VSUBPS  Z0, Z2, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS Z0, (R10)
+	ADDQ    $0x00000040, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS 512(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 256(DI), Z2
+	VMOVUPS 768(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 640(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 384(DI), Z3
+	VMOVUPS 896(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 64(DI), Z2
+	VMOVUPS 576(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 320(DI), Z3
+	VMOVUPS 832(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 704(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 448(DI), Z4
+	VMOVUPS 960(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+	JMP     folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 64(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         40256(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         40264(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	MOVQ         40272(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         40280(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         40288(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         40312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         41368(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         41376(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         41384(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         41392(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         42432(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         42440(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         42448(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         42472(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         42480(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         43520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         43528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         43536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         43544(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         43552(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         43560(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         43568(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z1
+	VPMAXSD      Z0, Z1, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      41344(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      42432(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      43520(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+
+edgeDone12:
+	VMOVUPS (R8), Z4
+	VSUBPS  Z2, Z3, Z2
+	VSUBPS  Z0, Z1, Z0
+	VSUBPS  Z0, Z2, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS all32_0<>+0(SB), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS 23936(CX)(AX*4), Z1
+	VADDPS  Z0, Z1, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX512F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift2AVX512F32(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ         (R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X1, X1
+	MOVQ         8(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X1, X1
+	MOVQ         16(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X2, X2
+	MOVQ         24(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X2, X2
+	MOVQ         32(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X3, X3
+	MOVQ         40(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X3, X3
+	MOVQ         48(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X4, X4
+	MOVQ         56(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPS       (R9), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000440, R9
+	DECQ         R10
+	JNE          taps6
+	JMP          edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      (R8), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X4, X4
+	VMOVDQU      (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      32(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      48(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPS       (R9), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000440, R9
+	DECQ         R10
+	JNE          taps7
+
+edgeDone5:
+none3:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge8
+	MOVQ         40256(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X1, X1
+	MOVQ         40264(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X1, X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X1, X1
+	MOVQ         40272(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         40280(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         40288(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         40296(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         40304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         40312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         41344(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         41352(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         41360(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         41368(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         41376(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         41384(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         41392(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         41400(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         42432(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         42440(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         42448(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         42456(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         42464(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         42472(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         42480(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         42488(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         43520(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         43528(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         43536(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         43544(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         43552(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         43560(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         43568(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         43576(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	JMP          edgeDone9
+
+edge8:
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      40256(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X1, X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	VMOVDQU      40256(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      40272(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      40288(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      40304(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      41344(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	VMOVDQU      41344(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      41360(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      41376(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      41392(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      42432(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	VMOVDQU      42432(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      42448(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      42464(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      42480(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      43520(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	VMOVDQU      43520(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X4, X8, X4
+	VMOVDQU      43536(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X5, X8, X5
+	VMOVDQU      43552(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X6, X8, X6
+	VMOVDQU      43568(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z5
+	VSUBPS       Z3, Z4, Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPS      17408(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VBROADCASTSS 36(CX), Z6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x04, Z7, Z6, K1
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VCMPPS       $0x04, Z8, Z7, K1
+	VMULPS       Z6, Z5, Z5
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVUPS      1088(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z1
+	VSUBPS       Z2, Z4, Z2
+	VMOVUPS      13056(CX)(AX*4), Z3
+	VMULPS       Z3, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 40(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VMOVDQU64 Z0, (DI)(R8*4)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -7114,6 +10063,3363 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX512F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gatherBends3AVX512F32(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+	VMOVUPS Z0, 1024(AX)
+	VMOVUPS Z0, 1088(AX)
+	VMOVUPS Z0, 1152(AX)
+	VMOVUPS Z0, 1216(AX)
+	VMOVUPS Z0, 1280(AX)
+	VMOVUPS Z0, 1344(AX)
+	VMOVUPS Z0, 1408(AX)
+	VMOVUPS Z0, 1472(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 1536(AX)
+	VMOVUPS Z0, 1600(AX)
+	VMOVUPS Z0, 1664(AX)
+	VMOVUPS Z0, 1728(AX)
+	VMOVUPS Z0, 1792(AX)
+	VMOVUPS Z0, 1856(AX)
+	VMOVUPS Z0, 1920(AX)
+	VMOVUPS Z0, 1984(AX)
+	VMOVUPS Z0, 2048(AX)
+	VMOVUPS Z0, 2112(AX)
+	VMOVUPS Z0, 2176(AX)
+	VMOVUPS Z0, 2240(AX)
+	VMOVUPS Z0, 2304(AX)
+	VMOVUPS Z0, 2368(AX)
+	VMOVUPS Z0, 2432(AX)
+	VMOVUPS Z0, 2496(AX)
+	VMOVUPS Z0, 2560(AX)
+	VMOVUPS Z0, 2624(AX)
+	VMOVUPS Z0, 2688(AX)
+	VMOVUPS Z0, 2752(AX)
+	VMOVUPS Z0, 2816(AX)
+	VMOVUPS Z0, 2880(AX)
+	VMOVUPS Z0, 2944(AX)
+	VMOVUPS Z0, 3008(AX)
+	VMOVUPS Z0, 3072(AX)
+	VMOVUPS Z0, 3136(AX)
+	VMOVUPS Z0, 3200(AX)
+	VMOVUPS Z0, 3264(AX)
+	VMOVUPS Z0, 3328(AX)
+	VMOVUPS Z0, 3392(AX)
+	VMOVUPS Z0, 3456(AX)
+	VMOVUPS Z0, 3520(AX)
+	VMOVUPS Z0, 3584(AX)
+	VMOVUPS Z0, 3648(AX)
+	VMOVUPS Z0, 3712(AX)
+	VMOVUPS Z0, 3776(AX)
+	VMOVUPS Z0, 3840(AX)
+	VMOVUPS Z0, 3904(AX)
+	VMOVUPS Z0, 3968(AX)
+	VMOVUPS Z0, 4032(AX)
+	VMOVUPS Z0, 4096(AX)
+	VMOVUPS Z0, 4160(AX)
+	VMOVUPS Z0, 4224(AX)
+	VMOVUPS Z0, 4288(AX)
+	VMOVUPS Z0, 4352(AX)
+	VMOVUPS Z0, 4416(AX)
+	VMOVUPS Z0, 4480(AX)
+	VMOVUPS Z0, 4544(AX)
+	VMOVUPS Z0, 4608(AX)
+	VMOVUPS Z0, 4672(AX)
+	VMOVUPS Z0, 4736(AX)
+	VMOVUPS Z0, 4800(AX)
+	VMOVUPS Z0, 4864(AX)
+	VMOVUPS Z0, 4928(AX)
+	VMOVUPS Z0, 4992(AX)
+	VMOVUPS Z0, 5056(AX)
+	VMOVUPS Z0, 5120(AX)
+	VMOVUPS Z0, 5184(AX)
+	VMOVUPS Z0, 5248(AX)
+	VMOVUPS Z0, 5312(AX)
+	VMOVUPS Z0, 5376(AX)
+	VMOVUPS Z0, 5440(AX)
+	VMOVUPS Z0, 5504(AX)
+	VMOVUPS Z0, 5568(AX)
+	VMOVUPS Z0, 5632(AX)
+	VMOVUPS Z0, 5696(AX)
+	VMOVUPS Z0, 5760(AX)
+	VMOVUPS Z0, 5824(AX)
+	VMOVUPS Z0, 5888(AX)
+	VMOVUPS Z0, 5952(AX)
+	VMOVUPS Z0, 6016(AX)
+	VMOVUPS Z0, 6080(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*4), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge7
+	MOVQ         40256(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         40264(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	MOVQ         40272(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         40280(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         40288(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         40312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         41368(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         41376(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         41384(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         41392(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         42432(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         42440(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         42448(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         42472(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         42480(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         43520(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         43528(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         43536(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         43544(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         43552(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         43560(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         43568(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         44608(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         44616(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         44624(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         44632(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         44640(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         44648(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         44656(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         44664(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         45696(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         45704(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         45712(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         45720(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         45728(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         45736(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         45744(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         45752(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         46784(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         46792(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         46800(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         46808(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         46816(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         46824(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	MOVQ         46832(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X9, X9
+	MOVQ         46840(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X9, X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         47872(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         47880(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         47888(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         47896(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	MOVQ         47904(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X9, X9
+	MOVQ         47912(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X9, X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X9, X9
+	MOVQ         47920(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X10, X10
+	MOVQ         47928(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X10, X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+	JMP          edgeDone8
+
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z1
+	VPMAXSD      Z0, Z1, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      41344(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      42432(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      43520(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      44608(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	VMOVDQU      44608(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X4, X8, X4
+	VMOVDQU      44624(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X5, X8, X5
+	VMOVDQU      44640(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X6, X8, X6
+	VMOVDQU      44656(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      45696(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	VMOVDQU      45696(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X5, X9, X5
+	VMOVDQU      45712(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X6, X9, X6
+	VMOVDQU      45728(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X7, X9, X7
+	VMOVDQU      45744(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      46784(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X9, X9
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X9, X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X9, X9
+	VMOVDQU      46784(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X6, X10, X6
+	VMOVDQU      46800(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X7, X10, X7
+	VMOVDQU      46816(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X8, X10, X8
+	VMOVDQU      46832(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VMOVUPS      47872(CX)(AX*4), Z8
+	VPMAXSD      Z7, Z8, Z7
+	VMOVUPS      Z7, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X9, X9
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X9, X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X9, X9
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X10, X10
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X10, X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X10, X10
+	VMOVDQU      47872(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X7, X11, X7
+	VMOVDQU      47888(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X8, X11, X8
+	VMOVDQU      47904(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X9, X11, X9
+	VMOVDQU      47920(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+
+edgeDone8:
+	VMOVUPS (R8), Z8
+	VSUBPS  Z2, Z3, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, (R10)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z4, Z5, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 64(R10)
+	VSUBPS  Z4, Z5, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 128(R10)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z2, Z3, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 192(R10)
+	VSUBPS  Z4, Z6, Z4
+	VSUBPS  Z0, Z2, Z0
+	VSUBPS  Z0, Z4, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 256(R10)
+	VSUBPS  Z5, Z7, Z0
+	VSUBPS  Z1, Z3, Z1
+	VSUBPS  Z1, Z0, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 320(R10)
+	ADDQ    $0x00000180, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS 3072(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1536(DI), Z2
+	VMOVUPS 4608(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 768(DI), Z2
+	VMOVUPS 3840(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2304(DI), Z3
+	VMOVUPS 5376(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 384(DI), Z2
+	VMOVUPS 3456(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1920(DI), Z3
+	VMOVUPS 4992(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1152(DI), Z3
+	VMOVUPS 4224(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 2688(DI), Z4
+	VMOVUPS 5760(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 3136(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1600(DI), Z2
+	VMOVUPS 4672(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 832(DI), Z2
+	VMOVUPS 3904(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2368(DI), Z3
+	VMOVUPS 5440(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 448(DI), Z2
+	VMOVUPS 3520(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1984(DI), Z3
+	VMOVUPS 5056(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1216(DI), Z3
+	VMOVUPS 4288(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 2752(DI), Z4
+	VMOVUPS 5824(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Z0
+	VMOVUPS 128(DI), Z1
+	VMOVUPS 3200(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1664(DI), Z2
+	VMOVUPS 4736(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 896(DI), Z2
+	VMOVUPS 3968(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2432(DI), Z3
+	VMOVUPS 5504(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 512(DI), Z2
+	VMOVUPS 3584(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2048(DI), Z3
+	VMOVUPS 5120(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1280(DI), Z3
+	VMOVUPS 4352(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 2816(DI), Z4
+	VMOVUPS 5888(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Z0
+	VMOVUPS 192(DI), Z1
+	VMOVUPS 3264(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1728(DI), Z2
+	VMOVUPS 4800(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 960(DI), Z2
+	VMOVUPS 4032(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2496(DI), Z3
+	VMOVUPS 5568(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 576(DI), Z2
+	VMOVUPS 3648(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2112(DI), Z3
+	VMOVUPS 5184(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1344(DI), Z3
+	VMOVUPS 4416(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 2880(DI), Z4
+	VMOVUPS 5952(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Z0
+	VMOVUPS 256(DI), Z1
+	VMOVUPS 3328(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1792(DI), Z2
+	VMOVUPS 4864(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1024(DI), Z2
+	VMOVUPS 4096(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2560(DI), Z3
+	VMOVUPS 5632(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 640(DI), Z2
+	VMOVUPS 3712(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2176(DI), Z3
+	VMOVUPS 5248(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1408(DI), Z3
+	VMOVUPS 4480(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 2944(DI), Z4
+	VMOVUPS 6016(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Z0
+	VMOVUPS 320(DI), Z1
+	VMOVUPS 3392(DI), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1856(DI), Z2
+	VMOVUPS 4928(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1088(DI), Z2
+	VMOVUPS 4160(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2624(DI), Z3
+	VMOVUPS 5696(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 704(DI), Z2
+	VMOVUPS 3776(DI), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 2240(DI), Z3
+	VMOVUPS 5312(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1472(DI), Z3
+	VMOVUPS 4544(DI), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS 3008(DI), Z4
+	VMOVUPS 6080(DI), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 29376(CX)(AX*4)
+	JMP     folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 768(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 384(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1152(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 832(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 448(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1216(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Z0
+	VMOVUPS 128(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 896(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 512(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1280(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Z0
+	VMOVUPS 192(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 960(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 576(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1344(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Z0
+	VMOVUPS 256(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1024(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 640(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1408(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Z0
+	VMOVUPS 320(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1088(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 704(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1472(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         40256(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         40264(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	MOVQ         40272(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         40280(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         40288(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         40312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         41368(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         41376(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         41384(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         41392(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         42432(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         42440(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         42448(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         42472(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         42480(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         43520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         43528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         43536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         43544(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         43552(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         43560(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         43568(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         44608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         44616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         44624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         44632(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         44640(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         44648(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         44656(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         44664(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         45696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         45704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         45712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         45720(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         45728(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         45736(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         45744(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         45752(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         46784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         46792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         46800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         46808(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         46816(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         46824(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	MOVQ         46832(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         46840(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         47872(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         47880(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         47888(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         47896(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	MOVQ         47904(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         47912(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	MOVQ         47920(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X10, X10
+	MOVQ         47928(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X10, X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z1
+	VPMAXSD      Z0, Z1, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      41344(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      42432(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      43520(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      44608(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	VMOVDQU      44608(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X4, X8, X4
+	VMOVDQU      44624(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X5, X8, X5
+	VMOVDQU      44640(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X6, X8, X6
+	VMOVDQU      44656(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      45696(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	VMOVDQU      45696(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X5, X9, X5
+	VMOVDQU      45712(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X6, X9, X6
+	VMOVDQU      45728(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X7, X9, X7
+	VMOVDQU      45744(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      46784(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	VMOVDQU      46784(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X6, X10, X6
+	VMOVDQU      46800(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X7, X10, X7
+	VMOVDQU      46816(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X8, X10, X8
+	VMOVDQU      46832(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VMOVUPS      47872(CX)(AX*4), Z8
+	VPMAXSD      Z7, Z8, Z7
+	VMOVUPS      Z7, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X10, X10
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X10, X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X10, X10
+	VMOVDQU      47872(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X7, X11, X7
+	VMOVDQU      47888(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X8, X11, X8
+	VMOVDQU      47904(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X9, X11, X9
+	VMOVDQU      47920(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+
+edgeDone12:
+	VMOVUPS (R8), Z8
+	VSUBPS  Z2, Z3, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS all32_0<>+0(SB), Z10
+	VADDPS  Z10, Z9, Z9
+	VMOVUPS 23936(CX)(AX*4), Z10
+	VADDPS  Z9, Z10, Z9
+	VMOVUPS Z9, 23936(CX)(AX*4)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z4, Z5, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS all32_0<>+0(SB), Z10
+	VADDPS  Z10, Z9, Z9
+	VMOVUPS 25024(CX)(AX*4), Z10
+	VADDPS  Z9, Z10, Z9
+	VMOVUPS Z9, 25024(CX)(AX*4)
+	VSUBPS  Z4, Z5, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS all32_0<>+0(SB), Z10
+	VADDPS  Z10, Z9, Z9
+	VMOVUPS 26112(CX)(AX*4), Z10
+	VADDPS  Z9, Z10, Z9
+	VMOVUPS Z9, 26112(CX)(AX*4)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z2, Z3, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS all32_0<>+0(SB), Z10
+	VADDPS  Z10, Z9, Z9
+	VMOVUPS 27200(CX)(AX*4), Z10
+	VADDPS  Z9, Z10, Z9
+	VMOVUPS Z9, 27200(CX)(AX*4)
+	VSUBPS  Z4, Z6, Z4
+	VSUBPS  Z0, Z2, Z0
+	VSUBPS  Z0, Z4, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 28288(CX)(AX*4), Z2
+	VADDPS  Z0, Z2, Z0
+	VMOVUPS Z0, 28288(CX)(AX*4)
+	VSUBPS  Z5, Z7, Z0
+	VSUBPS  Z1, Z3, Z1
+	VSUBPS  Z1, Z0, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS all32_0<>+0(SB), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS 29376(CX)(AX*4), Z1
+	VADDPS  Z0, Z1, Z0
+	VMOVUPS Z0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX512F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift3AVX512F32(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ         (R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X1, X1
+	MOVQ         8(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X1, X1
+	MOVQ         16(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X2, X2
+	MOVQ         24(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X2, X2
+	MOVQ         32(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X3, X3
+	MOVQ         40(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X3, X3
+	MOVQ         48(R8), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X4, X4
+	MOVQ         56(R8), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPS       (R9), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000440, R9
+	DECQ         R10
+	JNE          taps6
+	JMP          edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      (R8), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (SI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (SI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (SI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (SI)(R11*4), X4, X4
+	VMOVDQU      (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      32(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      48(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPS       (R9), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000440, R9
+	DECQ         R10
+	JNE          taps7
+
+edgeDone5:
+none3:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge8
+	MOVQ         40256(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X1, X1
+	MOVQ         40264(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X1, X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X1, X1
+	MOVQ         40272(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         40280(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         40288(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         40296(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         40304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         40312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         41344(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         41352(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         41360(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         41368(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         41376(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         41384(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         41392(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         41400(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         42432(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         42440(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         42448(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         42456(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         42464(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         42472(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         42480(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         42488(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         43520(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         43528(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         43536(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         43544(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         43552(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         43560(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         43568(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         43576(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         44608(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         44616(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         44624(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         44632(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         44640(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         44648(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         44656(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         44664(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         45696(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         45704(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         45712(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         45720(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         45728(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         45736(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         45744(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         45752(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         46784(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         46792(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         46800(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         46808(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         46816(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         46824(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	MOVQ         46832(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X10, X10
+	MOVQ         46840(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X10, X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+	MOVQ         47872(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         47880(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         47888(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         47896(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	MOVQ         47904(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X10, X10
+	MOVQ         47912(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X10, X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X10, X10
+	MOVQ         47920(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X11
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X11, X11
+	MOVQ         47928(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X11, X11
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X11, X11
+	VINSERTF32X4 $0x01, X9, Y8, Y8
+	VINSERTF32X4 $0x01, X11, Y10, Y9
+	VINSERTF64X4 $0x01, Y9, Z8, Z8
+	VMOVAPS      Z8, Z8
+	JMP          edgeDone9
+
+edge8:
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VMOVUPS      40256(CX)(AX*4), Z2
+	VPMAXSD      Z1, Z2, Z1
+	VMOVUPS      Z1, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X1, X1
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	VMOVDQU      40256(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      40272(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      40288(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      40304(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VMOVUPS      41344(CX)(AX*4), Z3
+	VPMAXSD      Z2, Z3, Z2
+	VMOVUPS      Z2, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X2, X2
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X2, X2
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X2, X2
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	VMOVDQU      41344(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      41360(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      41376(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X4, X6, X4
+	VMOVDQU      41392(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VMOVUPS      42432(CX)(AX*4), Z4
+	VPMAXSD      Z3, Z4, Z3
+	VMOVUPS      Z3, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X3, X3
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X3, X3
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X3, X3
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	VMOVDQU      42432(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      42448(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X4, X7, X4
+	VMOVDQU      42464(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X5, X7, X5
+	VMOVDQU      42480(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      43520(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X4, X4
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X4, X4
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X4, X4
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	VMOVDQU      43520(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X4, X8, X4
+	VMOVDQU      43536(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X5, X8, X5
+	VMOVDQU      43552(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X6, X8, X6
+	VMOVDQU      43568(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPS      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      44608(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X5, X5
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X5, X5
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X5, X5
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	VMOVDQU      44608(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X5, X9, X5
+	VMOVDQU      44624(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X6, X9, X6
+	VMOVDQU      44640(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X7, X9, X7
+	VMOVDQU      44656(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      45696(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X6, X6
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X6, X6
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X6, X6
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	VMOVDQU      45696(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X6, X10, X6
+	VMOVDQU      45712(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X7, X10, X7
+	VMOVDQU      45728(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X8, X10, X8
+	VMOVDQU      45744(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VMOVUPS      46784(CX)(AX*4), Z8
+	VPMAXSD      Z7, Z8, Z7
+	VMOVUPS      Z7, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X7, X7
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X7, X7
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X7, X7
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X10, X10
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X10, X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X10, X10
+	VMOVDQU      46784(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X7, X11, X7
+	VMOVDQU      46800(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X8, X11, X8
+	VMOVDQU      46816(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X9, X11, X9
+	VMOVDQU      46832(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPS      Z7, Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VMOVUPS      47872(CX)(AX*4), Z9
+	VPMAXSD      Z8, Z9, Z8
+	VMOVUPS      Z8, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X8, X8
+	MOVQ         50056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X8, X8
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X8, X8
+	MOVQ         50064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X9, X9
+	MOVQ         50072(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X9, X9
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X9, X9
+	MOVQ         50080(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X10, X10
+	MOVQ         50088(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X10, X10
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X10, X10
+	MOVQ         50096(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVD        (BX)(R9*4), X11
+	SHRQ         $0x20, R8
+	VPINSRD      $0x01, (BX)(R8*4), X11, X11
+	MOVQ         50104(CX)(AX*4), R8
+	MOVL         R8, R9
+	VPINSRD      $0x02, (BX)(R9*4), X11, X11
+	SHRQ         $0x20, R8
+	VPINSRD      $0x03, (BX)(R8*4), X11, X11
+	VMOVDQU      47872(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPANDN       X8, X12, X8
+	VMOVDQU      47888(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPANDN       X9, X12, X9
+	VMOVDQU      47904(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPANDN       X10, X12, X10
+	VMOVDQU      47920(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPANDN       X11, X12, X11
+	VINSERTF32X4 $0x01, X9, Y8, Y8
+	VINSERTF32X4 $0x01, X11, Y10, Y9
+	VINSERTF64X4 $0x01, Y9, Z8, Z8
+	VMOVAPS      Z8, Z8
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z9
+	VSUBPS       Z3, Z4, Z10
+	VSUBPS       Z5, Z6, Z11
+	VSUBPS       Z7, Z8, Z12
+	VMOVUPS      14144(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      17408(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      14144(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      17408(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 36(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      1088(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z9
+	VSUBPS       Z2, Z4, Z10
+	VSUBPS       Z5, Z7, Z11
+	VSUBPS       Z6, Z8, Z12
+	VMOVUPS      13056(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      16320(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      13056(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      16320(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 40(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      2176(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z5, Z1
+	VSUBPS       Z2, Z6, Z2
+	VSUBPS       Z3, Z7, Z3
+	VSUBPS       Z4, Z8, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      13056(CX)(AX*4), Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VMULPS       Z6, Z1, Z1
+	VADDPS       Z1, Z5, Z1
+	VMOVUPS      16320(CX)(AX*4), Z5
+	VMOVUPS      14144(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      13056(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z5
+	VMULPS       Z5, Z2, Z2
+	VMULPS       Z2, Z3, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VMULPS       Z2, Z4, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 44(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros12:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VMOVDQU64 Z0, (DI)(R8*4)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX512F64(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherSampleAVX512F64(SB), NOSPLIT, $0-40
@@ -7231,6 +13537,127 @@ edgeDone4:
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
 	VMOVDQU64 Z0, (DI)(R8*8)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX512F64(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShiftNearestAVX512F64(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      all32_0<>+0(SB), Z0
+	VMOVAPD      Z0, Z0
+	TESTQ        BX, BX
+	JE           none3
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge4
+	MOVQ         80512(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X1
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X1, X1
+	MOVQ         80520(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X2
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X2, X2
+	MOVQ         80528(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X3
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X3, X3
+	MOVQ         80536(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X4
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	JMP          edgeDone5
+
+edge4:
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      80512(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X1
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X1, X1
+	MOVQ         90312(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X2
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X2, X2
+	MOVQ         90320(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X3
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X3, X3
+	MOVQ         90328(CX)(AX*4), DI
+	MOVL         DI, R8
+	VMOVQ        (BX)(R8*8), X4
+	SHRQ         $0x20, DI
+	VPINSRQ      $0x01, (BX)(DI*8), X4, X4
+	VPMOVSXDQ    80512(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    80528(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    80536(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+
+edgeDone5:
+none3:
+	VMOVUPD   all32_0<>+0(SB), Z1
+	VMOVUPD   2176(CX)(AX*8), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VMOVAPD   Z0, Z0
+	VMOVUPD   all32_0<>+0(SB), Z1
+	VMOVUPD   4352(CX)(AX*8), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VMOVAPD   Z0, Z0
+	VMOVUPD   all32_0<>+0(SB), Z1
+	VMOVUPD   6528(CX)(AX*8), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VMOVAPD   Z0, Z0
+	MOVQ      AX, DI
+	LEAQ      -8(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VMOVDQU64 Z0, (SI)(DI*8)
 	ADDQ      $0x00000008, AX
 	JMP       vector1
 
@@ -8167,6 +14594,1168 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherBends2AVX512F64(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPD all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*8), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge7
+	MOVQ         80512(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	MOVQ         80520(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         80528(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         81616(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         81624(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         82688(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         82696(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         82712(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         83776(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         83784(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         83792(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         83800(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	JMP          edgeDone8
+
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y1
+	VPMAXSD      Y0, Y1, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      81600(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      82688(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+
+edgeDone8:
+	VMOVUPD (R8), Z4
+	VSUBPD  Z2, Z3, Z2
+	VSUBPD  Z0, Z1, Z0
+	VSUBPD  Z0, Z2, Z0
+	VMULPD  Z0, Z4, Z0
+	VMOVUPD Z0, (R10)
+	ADDQ    $0x00000040, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPD 47872(CX)(AX*8), Z0
+	VMOVUPD (DI), Z1
+	VMOVUPD 512(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 256(DI), Z2
+	VMOVUPD 768(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 640(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 384(DI), Z3
+	VMOVUPD 896(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 64(DI), Z2
+	VMOVUPD 576(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 320(DI), Z3
+	VMOVUPD 832(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 192(DI), Z3
+	VMOVUPD 704(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 448(DI), Z4
+	VMOVUPD 960(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 47872(CX)(AX*8)
+	JMP     folded10
+
+few9:
+	VMOVUPD 47872(CX)(AX*8), Z0
+	VMOVUPD (DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 64(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 192(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 47872(CX)(AX*8)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         80512(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	MOVQ         80520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         80528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         81616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         81624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         82688(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         82696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         82712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         83776(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         83784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         83792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         83800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y1
+	VPMAXSD      Y0, Y1, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      81600(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      82688(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+
+edgeDone12:
+	VMOVUPD (R8), Z4
+	VSUBPD  Z2, Z3, Z2
+	VSUBPD  Z0, Z1, Z0
+	VSUBPD  Z0, Z2, Z0
+	VMULPD  Z0, Z4, Z0
+	VMOVUPD all32_0<>+0(SB), Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD 47872(CX)(AX*8), Z1
+	VADDPD  Z0, Z1, Z0
+	VMOVUPD Z0, 47872(CX)(AX*8)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX512F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift2AVX512F64(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPD all32_0<>+0(SB), Z0
+	VMOVAPD Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    80512(CX)(AX*4), R8
+	LEAQ    8704(CX)(AX*8), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ         (R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X1, X1
+	MOVQ         8(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X2, X2
+	MOVQ         16(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X3, X3
+	MOVQ         24(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPD       (R9), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000880, R9
+	DECQ         R10
+	JNE          taps6
+	JMP          edgeDone5
+
+edge4:
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      (R8), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X4, X4
+	VPMOVSXDQ    (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    8(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    24(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPD       (R9), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000880, R9
+	DECQ         R10
+	JNE          taps7
+
+edgeDone5:
+none3:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge8
+	MOVQ         80512(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X1
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X1, X1
+	MOVQ         80520(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         80528(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         80536(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         81600(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         81608(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         81616(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         81624(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         82688(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         82696(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         82704(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         82712(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	MOVQ         83776(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         83784(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         83792(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         83800(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	JMP          edgeDone9
+
+edge8:
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      80512(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X1
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	VPMOVSXDQ    80512(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    80528(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    80536(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      81600(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	VPMOVSXDQ    81600(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    81608(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    81624(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	VPMOVSXDQ    82688(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    82696(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    82704(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    82712(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VMOVUPS      83776(CX)(AX*4), Y5
+	VPMAXSD      Y4, Y5, Y4
+	VMOVUPS      Y4, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	VPMOVSXDQ    83776(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X4, X8, X4
+	VPMOVSXDQ    83784(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X5, X8, X5
+	VPMOVSXDQ    83792(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X6, X8, X6
+	VPMOVSXDQ    83800(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+
+edgeDone9:
+	VSUBPD       Z1, Z2, Z5
+	VSUBPD       Z3, Z4, Z6
+	VMOVUPD      28288(CX)(AX*8), Z7
+	VMULPD       Z7, Z5, Z5
+	VMOVUPD      34816(CX)(AX*8), Z7
+	VMULPD       Z7, Z6, Z6
+	VADDPD       Z6, Z5, Z5
+	VBROADCASTSD 72(CX), Z6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      39168(CX)(AX*8), Z6
+	VMOVAPD      Z6, Z6
+	VMOVUPD      all32_0<>+0(SB), Z7
+	VCMPPD       $0x04, Z7, Z6, K1
+	VMOVAPD.Z    Z5, K1, Z5
+	VMOVAPD      Z5, Z5
+
+zeros10:
+	VMOVUPD      45696(CX)(AX*8), Z7
+	VMOVUPD      all32_0<>+0(SB), Z8
+	VCMPPD       $0x04, Z8, Z7, K1
+	VMULPD       Z6, Z5, Z5
+	VMOVAPD.Z    Z5, K1, Z5
+	VMOVUPD      2176(CX)(AX*8), Z6
+	VMULPD       Z6, Z5, Z5
+	VADDPD       Z5, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VSUBPD       Z1, Z3, Z1
+	VSUBPD       Z2, Z4, Z2
+	VMOVUPD      26112(CX)(AX*8), Z3
+	VMULPD       Z3, Z1, Z1
+	VMOVUPD      32640(CX)(AX*8), Z3
+	VMULPD       Z3, Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	VBROADCASTSD 80(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      41344(CX)(AX*8), Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+
+zeros11:
+	VMOVUPD   45696(CX)(AX*8), Z3
+	VMOVUPD   all32_0<>+0(SB), Z4
+	VCMPPD    $0x04, Z4, Z3, K1
+	VMULPD    Z2, Z1, Z1
+	VMOVAPD.Z Z1, K1, Z1
+	VMOVUPD   4352(CX)(AX*8), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VMOVAPD   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VMOVDQU64 Z0, (DI)(R8*8)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -10270,6 +17859,2463 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherBends3AVX512F64(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPD all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+	VMOVUPS Z0, 1024(AX)
+	VMOVUPS Z0, 1088(AX)
+	VMOVUPS Z0, 1152(AX)
+	VMOVUPS Z0, 1216(AX)
+	VMOVUPS Z0, 1280(AX)
+	VMOVUPS Z0, 1344(AX)
+	VMOVUPS Z0, 1408(AX)
+	VMOVUPS Z0, 1472(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 1536(AX)
+	VMOVUPS Z0, 1600(AX)
+	VMOVUPS Z0, 1664(AX)
+	VMOVUPS Z0, 1728(AX)
+	VMOVUPS Z0, 1792(AX)
+	VMOVUPS Z0, 1856(AX)
+	VMOVUPS Z0, 1920(AX)
+	VMOVUPS Z0, 1984(AX)
+	VMOVUPS Z0, 2048(AX)
+	VMOVUPS Z0, 2112(AX)
+	VMOVUPS Z0, 2176(AX)
+	VMOVUPS Z0, 2240(AX)
+	VMOVUPS Z0, 2304(AX)
+	VMOVUPS Z0, 2368(AX)
+	VMOVUPS Z0, 2432(AX)
+	VMOVUPS Z0, 2496(AX)
+	VMOVUPS Z0, 2560(AX)
+	VMOVUPS Z0, 2624(AX)
+	VMOVUPS Z0, 2688(AX)
+	VMOVUPS Z0, 2752(AX)
+	VMOVUPS Z0, 2816(AX)
+	VMOVUPS Z0, 2880(AX)
+	VMOVUPS Z0, 2944(AX)
+	VMOVUPS Z0, 3008(AX)
+	VMOVUPS Z0, 3072(AX)
+	VMOVUPS Z0, 3136(AX)
+	VMOVUPS Z0, 3200(AX)
+	VMOVUPS Z0, 3264(AX)
+	VMOVUPS Z0, 3328(AX)
+	VMOVUPS Z0, 3392(AX)
+	VMOVUPS Z0, 3456(AX)
+	VMOVUPS Z0, 3520(AX)
+	VMOVUPS Z0, 3584(AX)
+	VMOVUPS Z0, 3648(AX)
+	VMOVUPS Z0, 3712(AX)
+	VMOVUPS Z0, 3776(AX)
+	VMOVUPS Z0, 3840(AX)
+	VMOVUPS Z0, 3904(AX)
+	VMOVUPS Z0, 3968(AX)
+	VMOVUPS Z0, 4032(AX)
+	VMOVUPS Z0, 4096(AX)
+	VMOVUPS Z0, 4160(AX)
+	VMOVUPS Z0, 4224(AX)
+	VMOVUPS Z0, 4288(AX)
+	VMOVUPS Z0, 4352(AX)
+	VMOVUPS Z0, 4416(AX)
+	VMOVUPS Z0, 4480(AX)
+	VMOVUPS Z0, 4544(AX)
+	VMOVUPS Z0, 4608(AX)
+	VMOVUPS Z0, 4672(AX)
+	VMOVUPS Z0, 4736(AX)
+	VMOVUPS Z0, 4800(AX)
+	VMOVUPS Z0, 4864(AX)
+	VMOVUPS Z0, 4928(AX)
+	VMOVUPS Z0, 4992(AX)
+	VMOVUPS Z0, 5056(AX)
+	VMOVUPS Z0, 5120(AX)
+	VMOVUPS Z0, 5184(AX)
+	VMOVUPS Z0, 5248(AX)
+	VMOVUPS Z0, 5312(AX)
+	VMOVUPS Z0, 5376(AX)
+	VMOVUPS Z0, 5440(AX)
+	VMOVUPS Z0, 5504(AX)
+	VMOVUPS Z0, 5568(AX)
+	VMOVUPS Z0, 5632(AX)
+	VMOVUPS Z0, 5696(AX)
+	VMOVUPS Z0, 5760(AX)
+	VMOVUPS Z0, 5824(AX)
+	VMOVUPS Z0, 5888(AX)
+	VMOVUPS Z0, 5952(AX)
+	VMOVUPS Z0, 6016(AX)
+	VMOVUPS Z0, 6080(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*8), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge7
+	MOVQ         80512(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	MOVQ         80520(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         80528(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         81616(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         81624(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         82688(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         82696(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         82712(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         83776(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         83784(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         83792(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         83800(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	MOVQ         84864(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         84872(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         84880(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         84888(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	MOVQ         85952(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         85960(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         85968(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         85976(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	MOVQ         87040(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         87048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         87056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	MOVQ         87064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X9
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	MOVQ         88128(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         88136(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	MOVQ         88144(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X9
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X9, X9
+	MOVQ         88152(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X10
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+	JMP          edgeDone8
+
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y1
+	VPMAXSD      Y0, Y1, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      81600(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      82688(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VMOVUPS      84864(CX)(AX*4), Y5
+	VPMAXSD      Y4, Y5, Y4
+	VMOVUPS      Y4, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	VPMOVSXDQ    84864(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X4, X8, X4
+	VPMOVSXDQ    84872(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X5, X8, X5
+	VPMOVSXDQ    84880(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X6, X8, X6
+	VPMOVSXDQ    84888(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      85952(CX)(AX*4), Y6
+	VPMAXSD      Y5, Y6, Y5
+	VMOVUPS      Y5, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	VPMOVSXDQ    85952(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X5, X9, X5
+	VPMOVSXDQ    85960(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X6, X9, X6
+	VPMOVSXDQ    85968(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X7, X9, X7
+	VPMOVSXDQ    85976(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VMOVUPS      87040(CX)(AX*4), Y7
+	VPMAXSD      Y6, Y7, Y6
+	VMOVUPS      Y6, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X9
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X9, X9
+	VPMOVSXDQ    87040(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X6, X10, X6
+	VPMOVSXDQ    87048(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X7, X10, X7
+	VPMOVSXDQ    87056(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X8, X10, X8
+	VPMOVSXDQ    87064(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VMOVUPS      88128(CX)(AX*4), Y8
+	VPMAXSD      Y7, Y8, Y7
+	VMOVUPS      Y7, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X9
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X9, X9
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X10
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X10, X10
+	VPMOVSXDQ    88128(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X7, X11, X7
+	VPMOVSXDQ    88136(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X8, X11, X8
+	VPMOVSXDQ    88144(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X9, X11, X9
+	VPMOVSXDQ    88152(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+
+edgeDone8:
+	VMOVUPD (R8), Z8
+	VSUBPD  Z2, Z3, Z9
+	VSUBPD  Z0, Z1, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD Z9, (R10)
+	VSUBPD  Z6, Z7, Z9
+	VSUBPD  Z4, Z5, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD Z9, 64(R10)
+	VSUBPD  Z4, Z5, Z9
+	VSUBPD  Z0, Z1, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD Z9, 128(R10)
+	VSUBPD  Z6, Z7, Z9
+	VSUBPD  Z2, Z3, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD Z9, 192(R10)
+	VSUBPD  Z4, Z6, Z4
+	VSUBPD  Z0, Z2, Z0
+	VSUBPD  Z0, Z4, Z0
+	VMULPD  Z0, Z8, Z0
+	VMOVUPD Z0, 256(R10)
+	VSUBPD  Z5, Z7, Z0
+	VSUBPD  Z1, Z3, Z1
+	VSUBPD  Z1, Z0, Z0
+	VMULPD  Z0, Z8, Z0
+	VMOVUPD Z0, 320(R10)
+	ADDQ    $0x00000180, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPD 47872(CX)(AX*8), Z0
+	VMOVUPD (DI), Z1
+	VMOVUPD 3072(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1536(DI), Z2
+	VMOVUPD 4608(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 768(DI), Z2
+	VMOVUPD 3840(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2304(DI), Z3
+	VMOVUPD 5376(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 384(DI), Z2
+	VMOVUPD 3456(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1920(DI), Z3
+	VMOVUPD 4992(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1152(DI), Z3
+	VMOVUPD 4224(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 2688(DI), Z4
+	VMOVUPD 5760(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 47872(CX)(AX*8)
+	VMOVUPD 50048(CX)(AX*8), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 3136(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1600(DI), Z2
+	VMOVUPD 4672(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 832(DI), Z2
+	VMOVUPD 3904(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2368(DI), Z3
+	VMOVUPD 5440(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 448(DI), Z2
+	VMOVUPD 3520(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1984(DI), Z3
+	VMOVUPD 5056(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1216(DI), Z3
+	VMOVUPD 4288(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 2752(DI), Z4
+	VMOVUPD 5824(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 50048(CX)(AX*8)
+	VMOVUPD 52224(CX)(AX*8), Z0
+	VMOVUPD 128(DI), Z1
+	VMOVUPD 3200(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1664(DI), Z2
+	VMOVUPD 4736(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 896(DI), Z2
+	VMOVUPD 3968(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2432(DI), Z3
+	VMOVUPD 5504(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 512(DI), Z2
+	VMOVUPD 3584(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2048(DI), Z3
+	VMOVUPD 5120(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1280(DI), Z3
+	VMOVUPD 4352(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 2816(DI), Z4
+	VMOVUPD 5888(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 52224(CX)(AX*8)
+	VMOVUPD 54400(CX)(AX*8), Z0
+	VMOVUPD 192(DI), Z1
+	VMOVUPD 3264(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1728(DI), Z2
+	VMOVUPD 4800(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 960(DI), Z2
+	VMOVUPD 4032(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2496(DI), Z3
+	VMOVUPD 5568(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 576(DI), Z2
+	VMOVUPD 3648(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2112(DI), Z3
+	VMOVUPD 5184(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1344(DI), Z3
+	VMOVUPD 4416(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 2880(DI), Z4
+	VMOVUPD 5952(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 54400(CX)(AX*8)
+	VMOVUPD 56576(CX)(AX*8), Z0
+	VMOVUPD 256(DI), Z1
+	VMOVUPD 3328(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1792(DI), Z2
+	VMOVUPD 4864(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1024(DI), Z2
+	VMOVUPD 4096(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2560(DI), Z3
+	VMOVUPD 5632(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 640(DI), Z2
+	VMOVUPD 3712(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2176(DI), Z3
+	VMOVUPD 5248(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1408(DI), Z3
+	VMOVUPD 4480(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 2944(DI), Z4
+	VMOVUPD 6016(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 56576(CX)(AX*8)
+	VMOVUPD 58752(CX)(AX*8), Z0
+	VMOVUPD 320(DI), Z1
+	VMOVUPD 3392(DI), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1856(DI), Z2
+	VMOVUPD 4928(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1088(DI), Z2
+	VMOVUPD 4160(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2624(DI), Z3
+	VMOVUPD 5696(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 704(DI), Z2
+	VMOVUPD 3776(DI), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 2240(DI), Z3
+	VMOVUPD 5312(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1472(DI), Z3
+	VMOVUPD 4544(DI), Z4
+	VADDPD  Z4, Z3, Z3
+	VMOVUPD 3008(DI), Z4
+	VMOVUPD 6080(DI), Z5
+	VADDPD  Z5, Z4, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 58752(CX)(AX*8)
+	JMP     folded10
+
+few9:
+	VMOVUPD 47872(CX)(AX*8), Z0
+	VMOVUPD (DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 768(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 384(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1152(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 47872(CX)(AX*8)
+	VMOVUPD 50048(CX)(AX*8), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 832(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 448(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1216(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 50048(CX)(AX*8)
+	VMOVUPD 52224(CX)(AX*8), Z0
+	VMOVUPD 128(DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 896(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 512(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1280(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 52224(CX)(AX*8)
+	VMOVUPD 54400(CX)(AX*8), Z0
+	VMOVUPD 192(DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 960(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 576(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1344(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 54400(CX)(AX*8)
+	VMOVUPD 56576(CX)(AX*8), Z0
+	VMOVUPD 256(DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1024(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 640(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1408(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 56576(CX)(AX*8)
+	VMOVUPD 58752(CX)(AX*8), Z0
+	VMOVUPD 320(DI), Z1
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 1088(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD 704(DI), Z2
+	VMOVUPD all32_0<>+0(SB), Z3
+	VADDPD  Z3, Z2, Z2
+	VMOVUPD 1472(DI), Z3
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z2, Z2
+	VADDPD  Z2, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, 58752(CX)(AX*8)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         80512(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	MOVQ         80520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         80528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         81616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         81624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         82688(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         82696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         82712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         83776(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         83784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         83792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         83800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	MOVQ         84864(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         84872(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         84880(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         84888(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	MOVQ         85952(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         85960(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         85968(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         85976(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	MOVQ         87040(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         87048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         87056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	MOVQ         87064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	MOVQ         88128(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         88136(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	MOVQ         88144(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	MOVQ         88152(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X10
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y1
+	VPMAXSD      Y0, Y1, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y0
+	VINSERTF32X4 $0x01, X3, Y2, Y1
+	VINSERTF64X4 $0x01, Y1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      81600(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      82688(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VMOVUPS      84864(CX)(AX*4), Y5
+	VPMAXSD      Y4, Y5, Y4
+	VMOVUPS      Y4, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	VPMOVSXDQ    84864(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X4, X8, X4
+	VPMOVSXDQ    84872(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X5, X8, X5
+	VPMOVSXDQ    84880(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X6, X8, X6
+	VPMOVSXDQ    84888(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      85952(CX)(AX*4), Y6
+	VPMAXSD      Y5, Y6, Y5
+	VMOVUPS      Y5, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	VPMOVSXDQ    85952(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X5, X9, X5
+	VPMOVSXDQ    85960(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X6, X9, X6
+	VPMOVSXDQ    85968(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X7, X9, X7
+	VPMOVSXDQ    85976(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VMOVUPS      87040(CX)(AX*4), Y7
+	VPMAXSD      Y6, Y7, Y6
+	VMOVUPS      Y6, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	VPMOVSXDQ    87040(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X6, X10, X6
+	VPMOVSXDQ    87048(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X7, X10, X7
+	VPMOVSXDQ    87056(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X8, X10, X8
+	VPMOVSXDQ    87064(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VMOVUPS      88128(CX)(AX*4), Y8
+	VPMAXSD      Y7, Y8, Y7
+	VMOVUPS      Y7, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X10
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X10, X10
+	VPMOVSXDQ    88128(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X7, X11, X7
+	VPMOVSXDQ    88136(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X8, X11, X8
+	VPMOVSXDQ    88144(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X9, X11, X9
+	VPMOVSXDQ    88152(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+
+edgeDone12:
+	VMOVUPD (R8), Z8
+	VSUBPD  Z2, Z3, Z9
+	VSUBPD  Z0, Z1, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD all32_0<>+0(SB), Z10
+	VADDPD  Z10, Z9, Z9
+	VMOVUPD 47872(CX)(AX*8), Z10
+	VADDPD  Z9, Z10, Z9
+	VMOVUPD Z9, 47872(CX)(AX*8)
+	VSUBPD  Z6, Z7, Z9
+	VSUBPD  Z4, Z5, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD all32_0<>+0(SB), Z10
+	VADDPD  Z10, Z9, Z9
+	VMOVUPD 50048(CX)(AX*8), Z10
+	VADDPD  Z9, Z10, Z9
+	VMOVUPD Z9, 50048(CX)(AX*8)
+	VSUBPD  Z4, Z5, Z9
+	VSUBPD  Z0, Z1, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD all32_0<>+0(SB), Z10
+	VADDPD  Z10, Z9, Z9
+	VMOVUPD 52224(CX)(AX*8), Z10
+	VADDPD  Z9, Z10, Z9
+	VMOVUPD Z9, 52224(CX)(AX*8)
+	VSUBPD  Z6, Z7, Z9
+	VSUBPD  Z2, Z3, Z10
+	VSUBPD  Z10, Z9, Z9
+	VMULPD  Z9, Z8, Z9
+	VMOVUPD all32_0<>+0(SB), Z10
+	VADDPD  Z10, Z9, Z9
+	VMOVUPD 54400(CX)(AX*8), Z10
+	VADDPD  Z9, Z10, Z9
+	VMOVUPD Z9, 54400(CX)(AX*8)
+	VSUBPD  Z4, Z6, Z4
+	VSUBPD  Z0, Z2, Z0
+	VSUBPD  Z0, Z4, Z0
+	VMULPD  Z0, Z8, Z0
+	VMOVUPD all32_0<>+0(SB), Z2
+	VADDPD  Z2, Z0, Z0
+	VMOVUPD 56576(CX)(AX*8), Z2
+	VADDPD  Z0, Z2, Z0
+	VMOVUPD Z0, 56576(CX)(AX*8)
+	VSUBPD  Z5, Z7, Z0
+	VSUBPD  Z1, Z3, Z1
+	VSUBPD  Z1, Z0, Z0
+	VMULPD  Z0, Z8, Z0
+	VMOVUPD all32_0<>+0(SB), Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD 58752(CX)(AX*8), Z1
+	VADDPD  Z0, Z1, Z0
+	VMOVUPD Z0, 58752(CX)(AX*8)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX512F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift3AVX512F64(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPD all32_0<>+0(SB), Z0
+	VMOVAPD Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    80512(CX)(AX*4), R8
+	LEAQ    8704(CX)(AX*8), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ         (R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X1, X1
+	MOVQ         8(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X2, X2
+	MOVQ         16(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X3, X3
+	MOVQ         24(R8), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPD       (R9), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000880, R9
+	DECQ         R10
+	JNE          taps6
+	JMP          edgeDone5
+
+edge4:
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      (R8), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (SI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (SI)(R11*8), X4, X4
+	VPMOVSXDQ    (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    8(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    24(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMULPD       (R9), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VMOVAPD      Z0, Z0
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000880, R9
+	DECQ         R10
+	JNE          taps7
+
+edgeDone5:
+none3:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge8
+	MOVQ         80512(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X1
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X1, X1
+	MOVQ         80520(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         80528(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         80536(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	MOVQ         81600(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         81608(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         81616(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         81624(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	MOVQ         82688(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         82696(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         82704(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         82712(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	MOVQ         83776(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         83784(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         83792(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         83800(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	MOVQ         84864(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         84872(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         84880(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         84888(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	MOVQ         85952(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         85960(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         85968(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         85976(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	MOVQ         87040(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         87048(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         87056(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	MOVQ         87064(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X10
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X10, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+	MOVQ         88128(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         88136(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	MOVQ         88144(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X10
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X10, X10
+	MOVQ         88152(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X11
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X11, X11
+	VINSERTF32X4 $0x01, X9, Y8, Y8
+	VINSERTF32X4 $0x01, X11, Y10, Y9
+	VINSERTF64X4 $0x01, Y9, Z8, Z8
+	VMOVAPD      Z8, Z8
+	JMP          edgeDone9
+
+edge8:
+	VMOVUPS      all32_0<>+0(SB), Y1
+	VMOVUPS      80512(CX)(AX*4), Y2
+	VPMAXSD      Y1, Y2, Y1
+	VMOVUPS      Y1, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X1
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	VPMOVSXDQ    80512(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    80528(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    80536(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X2, Y1, Y1
+	VINSERTF32X4 $0x01, X4, Y3, Y2
+	VINSERTF64X4 $0x01, Y2, Z1, Z1
+	VMOVAPD      Z1, Z1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      81600(CX)(AX*4), Y3
+	VPMAXSD      Y2, Y3, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X2
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X2, X2
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	VPMOVSXDQ    81600(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    81608(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X4, X6, X4
+	VPMOVSXDQ    81624(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y2, Y2
+	VINSERTF32X4 $0x01, X5, Y4, Y3
+	VINSERTF64X4 $0x01, Y3, Z2, Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X3
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X3, X3
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	VPMOVSXDQ    82688(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    82696(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X4, X7, X4
+	VPMOVSXDQ    82704(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X5, X7, X5
+	VPMOVSXDQ    82712(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X4, Y3, Y3
+	VINSERTF32X4 $0x01, X6, Y5, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z3
+	VMOVAPD      Z3, Z3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VMOVUPS      83776(CX)(AX*4), Y5
+	VPMAXSD      Y4, Y5, Y4
+	VMOVUPS      Y4, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X4
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X4, X4
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	VPMOVSXDQ    83776(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X4, X8, X4
+	VPMOVSXDQ    83784(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X5, X8, X5
+	VPMOVSXDQ    83792(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X6, X8, X6
+	VPMOVSXDQ    83800(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X5, Y4, Y4
+	VINSERTF32X4 $0x01, X7, Y6, Y5
+	VINSERTF64X4 $0x01, Y5, Z4, Z4
+	VMOVAPD      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      84864(CX)(AX*4), Y6
+	VPMAXSD      Y5, Y6, Y5
+	VMOVUPS      Y5, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X5
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X5, X5
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	VPMOVSXDQ    84864(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X5, X9, X5
+	VPMOVSXDQ    84872(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X6, X9, X6
+	VPMOVSXDQ    84880(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X7, X9, X7
+	VPMOVSXDQ    84888(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X6, Y5, Y5
+	VINSERTF32X4 $0x01, X8, Y7, Y6
+	VINSERTF64X4 $0x01, Y6, Z5, Z5
+	VMOVAPD      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VMOVUPS      85952(CX)(AX*4), Y7
+	VPMAXSD      Y6, Y7, Y6
+	VMOVUPS      Y6, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X6
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X6, X6
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	VPMOVSXDQ    85952(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X6, X10, X6
+	VPMOVSXDQ    85960(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X7, X10, X7
+	VPMOVSXDQ    85968(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X8, X10, X8
+	VPMOVSXDQ    85976(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X7, Y6, Y6
+	VINSERTF32X4 $0x01, X9, Y8, Y7
+	VINSERTF64X4 $0x01, Y7, Z6, Z6
+	VMOVAPD      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VMOVUPS      87040(CX)(AX*4), Y8
+	VPMAXSD      Y7, Y8, Y7
+	VMOVUPS      Y7, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X7
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X7, X7
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X10
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X10, X10
+	VPMOVSXDQ    87040(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X7, X11, X7
+	VPMOVSXDQ    87048(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X8, X11, X8
+	VPMOVSXDQ    87056(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X9, X11, X9
+	VPMOVSXDQ    87064(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X8, Y7, Y7
+	VINSERTF32X4 $0x01, X10, Y9, Y8
+	VINSERTF64X4 $0x01, Y8, Z7, Z7
+	VMOVAPD      Z7, Z7
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VMOVUPS      88128(CX)(AX*4), Y9
+	VPMAXSD      Y8, Y9, Y8
+	VMOVUPS      Y8, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X8
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X8, X8
+	MOVQ         90312(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X9
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X9, X9
+	MOVQ         90320(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X10
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X10, X10
+	MOVQ         90328(CX)(AX*4), R8
+	MOVL         R8, R9
+	VMOVQ        (BX)(R9*8), X11
+	SHRQ         $0x20, R8
+	VPINSRQ      $0x01, (BX)(R8*8), X11, X11
+	VPMOVSXDQ    88128(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPSHUFD      $0xf5, X12, X12
+	VPANDN       X8, X12, X8
+	VPMOVSXDQ    88136(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPSHUFD      $0xf5, X12, X12
+	VPANDN       X9, X12, X9
+	VPMOVSXDQ    88144(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPSHUFD      $0xf5, X12, X12
+	VPANDN       X10, X12, X10
+	VPMOVSXDQ    88152(CX)(AX*4), X12
+	VPSRAD       $0x1f, X12, X12
+	VPSHUFD      $0xf5, X12, X12
+	VPANDN       X11, X12, X11
+	VINSERTF32X4 $0x01, X9, Y8, Y8
+	VINSERTF32X4 $0x01, X11, Y10, Y9
+	VINSERTF64X4 $0x01, Y9, Z8, Z8
+	VMOVAPD      Z8, Z8
+
+edgeDone9:
+	VSUBPD       Z1, Z2, Z9
+	VSUBPD       Z3, Z4, Z10
+	VSUBPD       Z5, Z6, Z11
+	VSUBPD       Z7, Z8, Z12
+	VMOVUPD      28288(CX)(AX*8), Z13
+	VMULPD       Z13, Z9, Z9
+	VMOVUPD      34816(CX)(AX*8), Z13
+	VMULPD       Z13, Z10, Z10
+	VADDPD       Z10, Z9, Z9
+	VMOVUPD      28288(CX)(AX*8), Z10
+	VMULPD       Z10, Z11, Z10
+	VMOVUPD      34816(CX)(AX*8), Z11
+	VMULPD       Z11, Z12, Z11
+	VADDPD       Z11, Z10, Z10
+	VMOVUPD      30464(CX)(AX*8), Z11
+	VMULPD       Z11, Z9, Z9
+	VMOVUPD      36992(CX)(AX*8), Z11
+	VMULPD       Z11, Z10, Z10
+	VADDPD       Z10, Z9, Z9
+	VBROADCASTSD 72(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      39168(CX)(AX*8), Z10
+	VMOVAPD      Z10, Z10
+	VMOVUPD      all32_0<>+0(SB), Z11
+	VCMPPD       $0x04, Z11, Z10, K1
+	VMOVAPD.Z    Z9, K1, Z9
+	VMOVAPD      Z9, Z9
+
+zeros10:
+	VMOVUPD      45696(CX)(AX*8), Z11
+	VMOVUPD      all32_0<>+0(SB), Z12
+	VCMPPD       $0x04, Z12, Z11, K1
+	VMULPD       Z10, Z9, Z9
+	VMOVAPD.Z    Z9, K1, Z9
+	VMOVUPD      2176(CX)(AX*8), Z10
+	VMULPD       Z10, Z9, Z9
+	VADDPD       Z9, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VSUBPD       Z1, Z3, Z9
+	VSUBPD       Z2, Z4, Z10
+	VSUBPD       Z5, Z7, Z11
+	VSUBPD       Z6, Z8, Z12
+	VMOVUPD      26112(CX)(AX*8), Z13
+	VMULPD       Z13, Z9, Z9
+	VMOVUPD      32640(CX)(AX*8), Z13
+	VMULPD       Z13, Z10, Z10
+	VADDPD       Z10, Z9, Z9
+	VMOVUPD      26112(CX)(AX*8), Z10
+	VMULPD       Z10, Z11, Z10
+	VMOVUPD      32640(CX)(AX*8), Z11
+	VMULPD       Z11, Z12, Z11
+	VADDPD       Z11, Z10, Z10
+	VMOVUPD      30464(CX)(AX*8), Z11
+	VMULPD       Z11, Z9, Z9
+	VMOVUPD      36992(CX)(AX*8), Z11
+	VMULPD       Z11, Z10, Z10
+	VADDPD       Z10, Z9, Z9
+	VBROADCASTSD 80(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      41344(CX)(AX*8), Z10
+	VMOVAPD      Z10, Z10
+	VMOVUPD      all32_0<>+0(SB), Z11
+	VCMPPD       $0x04, Z11, Z10, K1
+	VMOVAPD.Z    Z9, K1, Z9
+	VMOVAPD      Z9, Z9
+
+zeros11:
+	VMOVUPD      45696(CX)(AX*8), Z11
+	VMOVUPD      all32_0<>+0(SB), Z12
+	VCMPPD       $0x04, Z12, Z11, K1
+	VMULPD       Z10, Z9, Z9
+	VMOVAPD.Z    Z9, K1, Z9
+	VMOVUPD      4352(CX)(AX*8), Z10
+	VMULPD       Z10, Z9, Z9
+	VADDPD       Z9, Z0, Z0
+	VMOVAPD      Z0, Z0
+	VSUBPD       Z1, Z5, Z1
+	VSUBPD       Z2, Z6, Z2
+	VSUBPD       Z3, Z7, Z3
+	VSUBPD       Z4, Z8, Z4
+	VMOVUPD      all32_0<>+0(SB), Z5
+	VMOVUPD      26112(CX)(AX*8), Z6
+	VMOVUPD      28288(CX)(AX*8), Z7
+	VMULPD       Z7, Z6, Z6
+	VMULPD       Z6, Z1, Z1
+	VADDPD       Z1, Z5, Z1
+	VMOVUPD      32640(CX)(AX*8), Z5
+	VMOVUPD      28288(CX)(AX*8), Z6
+	VMULPD       Z6, Z5, Z5
+	VMULPD       Z5, Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      26112(CX)(AX*8), Z2
+	VMOVUPD      34816(CX)(AX*8), Z5
+	VMULPD       Z5, Z2, Z2
+	VMULPD       Z2, Z3, Z2
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      32640(CX)(AX*8), Z2
+	VMOVUPD      34816(CX)(AX*8), Z3
+	VMULPD       Z3, Z2, Z2
+	VMULPD       Z2, Z4, Z2
+	VADDPD       Z2, Z1, Z1
+	VBROADCASTSD 88(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPD      43520(CX)(AX*8), Z2
+	VMOVAPD      Z2, Z2
+	VMOVUPD      all32_0<>+0(SB), Z3
+	VCMPPD       $0x04, Z3, Z2, K1
+	VMOVAPD.Z    Z1, K1, Z1
+	VMOVAPD      Z1, Z1
+
+zeros12:
+	VMOVUPD   45696(CX)(AX*8), Z3
+	VMOVUPD   all32_0<>+0(SB), Z4
+	VCMPPD    $0x04, Z4, Z3, K1
+	VMULPD    Z2, Z1, Z1
+	VMOVAPD.Z Z1, K1, Z1
+	VMOVUPD   6528(CX)(AX*8), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VMOVAPD   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VMOVDQU64 Z0, (DI)(R8*8)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX512BF16(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherSampleAVX512BF16(SB), NOSPLIT, $0-40
@@ -10494,6 +20540,174 @@ DATA all32_8000<>+52(SB)/4, $0x00008000
 DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+
+// func gatherShiftNearestAVX512BF16(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShiftNearestAVX512BF16(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ        AX, DX
+	JGE         done2
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVAPS     Z0, Z0
+	TESTQ       BX, BX
+	JE          none3
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge4
+	MOVQ        40256(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X1, X1
+	MOVQ        40264(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X1, X1
+	MOVQ        40272(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X1, X1
+	MOVQ        40280(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X1, X1
+	MOVQ        40288(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X2, X2
+	MOVQ        40296(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X2, X2
+	MOVQ        40304(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X2, X2
+	MOVQ        40312(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	JMP         edgeDone5
+
+edge4:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X1, X1
+	MOVQ        50056(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X1, X1
+	MOVQ        50064(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X1, X1
+	MOVQ        50072(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X1, X1
+	MOVQ        50080(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X2, X2
+	MOVQ        50088(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X2, X2
+	MOVQ        50096(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X2, X2
+	MOVQ        50104(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+
+edgeDone5:
+none3:
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   1088(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, DI
+	LEAQ      -16(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPMOVDW   Z0, Y0
+	VMOVDQU64 Y0, (SI)(DI*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
 
 // func gatherTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, AVX512F, CMOV
@@ -11746,6 +21960,1697 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·gatherBends2AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+
+edgeDone8:
+	VPMOVZXWD (R8), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VSUBPS    Z2, Z3, Z2
+	VSUBPS    Z0, Z1, Z0
+	VSUBPS    Z0, Z2, Z0
+	VMULPS    Z0, Z4, Z0
+	VMOVUPS   Z0, (R10)
+	ADDQ      $0x00000040, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Z0
+	VMOVUPS   (DI), Z1
+	VMOVUPS   512(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   256(DI), Z2
+	VMOVUPS   768(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   128(DI), Z2
+	VMOVUPS   640(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   384(DI), Z3
+	VMOVUPS   896(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   576(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   320(DI), Z3
+	VMOVUPS   832(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   192(DI), Z3
+	VMOVUPS   704(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   448(DI), Z4
+	VMOVUPS   960(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 64(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+
+edgeDone12:
+	VPMOVZXWD (R8), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VSUBPS    Z2, Z3, Z2
+	VSUBPS    Z0, Z1, Z0
+	VSUBPS    Z0, Z2, Z0
+	VMULPS    Z0, Z4, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   23936(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift2AVX512BF16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        32(R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        40(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        48(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        56(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     (R8), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        40296(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        40304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        40312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        41376(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        41384(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        41392(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        41400(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        42464(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        42472(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        42480(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        42488(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        43552(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        43560(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        43568(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        43576(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41344(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41392(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41376(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42432(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42480(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42464(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43520(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43568(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43552(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z5
+	VSUBPS       Z3, Z4, Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPS      17408(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VBROADCASTSS 36(CX), Z6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x04, Z7, Z6, K1
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VCMPPS       $0x04, Z8, Z7, K1
+	VMULPS       Z6, Z5, Z5
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVUPS      1088(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z1
+	VSUBPS       Z2, Z4, Z2
+	VMOVUPS      13056(CX)(AX*4), Z3
+	VMULPS       Z3, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 40(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPMOVDW   Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -14491,6 +26396,3472 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·gatherBends3AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+	VMOVUPS Z0, 1024(AX)
+	VMOVUPS Z0, 1088(AX)
+	VMOVUPS Z0, 1152(AX)
+	VMOVUPS Z0, 1216(AX)
+	VMOVUPS Z0, 1280(AX)
+	VMOVUPS Z0, 1344(AX)
+	VMOVUPS Z0, 1408(AX)
+	VMOVUPS Z0, 1472(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 1536(AX)
+	VMOVUPS Z0, 1600(AX)
+	VMOVUPS Z0, 1664(AX)
+	VMOVUPS Z0, 1728(AX)
+	VMOVUPS Z0, 1792(AX)
+	VMOVUPS Z0, 1856(AX)
+	VMOVUPS Z0, 1920(AX)
+	VMOVUPS Z0, 1984(AX)
+	VMOVUPS Z0, 2048(AX)
+	VMOVUPS Z0, 2112(AX)
+	VMOVUPS Z0, 2176(AX)
+	VMOVUPS Z0, 2240(AX)
+	VMOVUPS Z0, 2304(AX)
+	VMOVUPS Z0, 2368(AX)
+	VMOVUPS Z0, 2432(AX)
+	VMOVUPS Z0, 2496(AX)
+	VMOVUPS Z0, 2560(AX)
+	VMOVUPS Z0, 2624(AX)
+	VMOVUPS Z0, 2688(AX)
+	VMOVUPS Z0, 2752(AX)
+	VMOVUPS Z0, 2816(AX)
+	VMOVUPS Z0, 2880(AX)
+	VMOVUPS Z0, 2944(AX)
+	VMOVUPS Z0, 3008(AX)
+	VMOVUPS Z0, 3072(AX)
+	VMOVUPS Z0, 3136(AX)
+	VMOVUPS Z0, 3200(AX)
+	VMOVUPS Z0, 3264(AX)
+	VMOVUPS Z0, 3328(AX)
+	VMOVUPS Z0, 3392(AX)
+	VMOVUPS Z0, 3456(AX)
+	VMOVUPS Z0, 3520(AX)
+	VMOVUPS Z0, 3584(AX)
+	VMOVUPS Z0, 3648(AX)
+	VMOVUPS Z0, 3712(AX)
+	VMOVUPS Z0, 3776(AX)
+	VMOVUPS Z0, 3840(AX)
+	VMOVUPS Z0, 3904(AX)
+	VMOVUPS Z0, 3968(AX)
+	VMOVUPS Z0, 4032(AX)
+	VMOVUPS Z0, 4096(AX)
+	VMOVUPS Z0, 4160(AX)
+	VMOVUPS Z0, 4224(AX)
+	VMOVUPS Z0, 4288(AX)
+	VMOVUPS Z0, 4352(AX)
+	VMOVUPS Z0, 4416(AX)
+	VMOVUPS Z0, 4480(AX)
+	VMOVUPS Z0, 4544(AX)
+	VMOVUPS Z0, 4608(AX)
+	VMOVUPS Z0, 4672(AX)
+	VMOVUPS Z0, 4736(AX)
+	VMOVUPS Z0, 4800(AX)
+	VMOVUPS Z0, 4864(AX)
+	VMOVUPS Z0, 4928(AX)
+	VMOVUPS Z0, 4992(AX)
+	VMOVUPS Z0, 5056(AX)
+	VMOVUPS Z0, 5120(AX)
+	VMOVUPS Z0, 5184(AX)
+	VMOVUPS Z0, 5248(AX)
+	VMOVUPS Z0, 5312(AX)
+	VMOVUPS Z0, 5376(AX)
+	VMOVUPS Z0, 5440(AX)
+	VMOVUPS Z0, 5504(AX)
+	VMOVUPS Z0, 5568(AX)
+	VMOVUPS Z0, 5632(AX)
+	VMOVUPS Z0, 5696(AX)
+	VMOVUPS Z0, 5760(AX)
+	VMOVUPS Z0, 5824(AX)
+	VMOVUPS Z0, 5888(AX)
+	VMOVUPS Z0, 5952(AX)
+	VMOVUPS Z0, 6016(AX)
+	VMOVUPS Z0, 6080(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        44608(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        44616(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        44624(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        44632(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	MOVQ        44640(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        45696(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        45704(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        45712(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        45720(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	MOVQ        45728(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        46784(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        46792(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        46800(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        46808(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	MOVQ        46816(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        47872(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        47880(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        47888(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        47896(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	MOVQ        47904(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     44608(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     45696(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     46784(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     47872(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+
+edgeDone8:
+	VPMOVZXWD (R8), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VSUBPS    Z2, Z3, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, (R10)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z4, Z5, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 64(R10)
+	VSUBPS    Z4, Z5, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 128(R10)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z2, Z3, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 192(R10)
+	VSUBPS    Z4, Z6, Z4
+	VSUBPS    Z0, Z2, Z0
+	VSUBPS    Z0, Z4, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   Z0, 256(R10)
+	VSUBPS    Z5, Z7, Z0
+	VSUBPS    Z1, Z3, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   Z0, 320(R10)
+	ADDQ      $0x00000180, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Z0
+	VMOVUPS   (DI), Z1
+	VMOVUPS   3072(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1536(DI), Z2
+	VMOVUPS   4608(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   768(DI), Z2
+	VMOVUPS   3840(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2304(DI), Z3
+	VMOVUPS   5376(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   384(DI), Z2
+	VMOVUPS   3456(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1920(DI), Z3
+	VMOVUPS   4992(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1152(DI), Z3
+	VMOVUPS   4224(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2688(DI), Z4
+	VMOVUPS   5760(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+	VMOVUPS   25024(CX)(AX*4), Z0
+	VMOVUPS   64(DI), Z1
+	VMOVUPS   3136(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1600(DI), Z2
+	VMOVUPS   4672(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   832(DI), Z2
+	VMOVUPS   3904(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2368(DI), Z3
+	VMOVUPS   5440(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   448(DI), Z2
+	VMOVUPS   3520(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1984(DI), Z3
+	VMOVUPS   5056(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1216(DI), Z3
+	VMOVUPS   4288(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2752(DI), Z4
+	VMOVUPS   5824(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 25024(CX)(AX*4)
+	VMOVUPS   26112(CX)(AX*4), Z0
+	VMOVUPS   128(DI), Z1
+	VMOVUPS   3200(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1664(DI), Z2
+	VMOVUPS   4736(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   896(DI), Z2
+	VMOVUPS   3968(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2432(DI), Z3
+	VMOVUPS   5504(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   512(DI), Z2
+	VMOVUPS   3584(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2048(DI), Z3
+	VMOVUPS   5120(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1280(DI), Z3
+	VMOVUPS   4352(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2816(DI), Z4
+	VMOVUPS   5888(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 26112(CX)(AX*4)
+	VMOVUPS   27200(CX)(AX*4), Z0
+	VMOVUPS   192(DI), Z1
+	VMOVUPS   3264(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1728(DI), Z2
+	VMOVUPS   4800(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   960(DI), Z2
+	VMOVUPS   4032(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2496(DI), Z3
+	VMOVUPS   5568(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   576(DI), Z2
+	VMOVUPS   3648(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2112(DI), Z3
+	VMOVUPS   5184(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1344(DI), Z3
+	VMOVUPS   4416(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2880(DI), Z4
+	VMOVUPS   5952(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 27200(CX)(AX*4)
+	VMOVUPS   28288(CX)(AX*4), Z0
+	VMOVUPS   256(DI), Z1
+	VMOVUPS   3328(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1792(DI), Z2
+	VMOVUPS   4864(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1024(DI), Z2
+	VMOVUPS   4096(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2560(DI), Z3
+	VMOVUPS   5632(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   640(DI), Z2
+	VMOVUPS   3712(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2176(DI), Z3
+	VMOVUPS   5248(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1408(DI), Z3
+	VMOVUPS   4480(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2944(DI), Z4
+	VMOVUPS   6016(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 28288(CX)(AX*4)
+	VMOVUPS   29376(CX)(AX*4), Z0
+	VMOVUPS   320(DI), Z1
+	VMOVUPS   3392(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1856(DI), Z2
+	VMOVUPS   4928(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1088(DI), Z2
+	VMOVUPS   4160(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2624(DI), Z3
+	VMOVUPS   5696(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   704(DI), Z2
+	VMOVUPS   3776(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2240(DI), Z3
+	VMOVUPS   5312(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1472(DI), Z3
+	VMOVUPS   4544(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   3008(DI), Z4
+	VMOVUPS   6080(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 29376(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 768(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 384(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1152(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 832(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 448(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1216(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Z0
+	VMOVUPS 128(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 896(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 512(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1280(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Z0
+	VMOVUPS 192(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 960(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 576(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1344(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Z0
+	VMOVUPS 256(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1024(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 640(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1408(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Z0
+	VMOVUPS 320(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1088(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 704(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1472(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	MOVQ        44640(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	MOVQ        45728(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	MOVQ        46816(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	MOVQ        47904(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     44608(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     45696(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     46784(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     47872(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+
+edgeDone12:
+	VPMOVZXWD (R8), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VSUBPS    Z2, Z3, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   23936(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 23936(CX)(AX*4)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z4, Z5, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   25024(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 25024(CX)(AX*4)
+	VSUBPS    Z4, Z5, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   26112(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 26112(CX)(AX*4)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z2, Z3, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   27200(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 27200(CX)(AX*4)
+	VSUBPS    Z4, Z6, Z4
+	VSUBPS    Z0, Z2, Z0
+	VSUBPS    Z0, Z4, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   28288(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 28288(CX)(AX*4)
+	VSUBPS    Z5, Z7, Z0
+	VSUBPS    Z1, Z3, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   29376(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift3AVX512BF16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        32(R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        40(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        48(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        56(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     (R8), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        40296(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        40304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        40312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        41376(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        41384(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        41392(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        41400(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        42464(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        42472(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        42480(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        42488(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        43552(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        43560(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        43568(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        43576(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        44608(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        44616(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        44624(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        44632(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	MOVQ        44640(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        44648(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        44656(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        44664(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        45696(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        45704(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        45712(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        45720(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	MOVQ        45728(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        45736(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        45744(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        45752(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        46784(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        46792(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        46800(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        46808(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	MOVQ        46816(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        46824(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        46832(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        46840(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	MOVQ        47872(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        47880(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        47888(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        47896(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	MOVQ        47904(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X9, X9
+	MOVQ        47912(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X9, X9
+	MOVQ        47920(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X9, X9
+	MOVQ        47928(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X9, X9
+	VINSERTI128 $0x01, X9, Y8, Y8
+	VPMOVZXWD   Y8, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VPMOVZXWD   Y1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41344(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41392(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41376(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42432(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42480(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42464(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43520(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43568(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43552(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	VMOVDQU     44624(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     44608(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     44656(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     44640(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	VMOVDQU     45712(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     45696(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     45744(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     45728(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	VMOVDQU     46800(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     46784(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     46832(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     46816(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X9, X9
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X9, X9
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X9, X9
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X9, X9
+	VMOVDQU     47888(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VMOVDQU     47872(CX)(AX*4), X11
+	VPSRAD      $0x1f, X11, X11
+	VPACKSSDW   X10, X11, X10
+	VPANDN      X8, X10, X8
+	VMOVDQU     47920(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VMOVDQU     47904(CX)(AX*4), X11
+	VPSRAD      $0x1f, X11, X11
+	VPACKSSDW   X10, X11, X10
+	VPANDN      X9, X10, X9
+	VINSERTI128 $0x01, X9, Y8, Y8
+	VPMOVZXWD   Y8, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z9
+	VSUBPS       Z3, Z4, Z10
+	VSUBPS       Z5, Z6, Z11
+	VSUBPS       Z7, Z8, Z12
+	VMOVUPS      14144(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      17408(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      14144(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      17408(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 36(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      1088(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z9
+	VSUBPS       Z2, Z4, Z10
+	VSUBPS       Z5, Z7, Z11
+	VSUBPS       Z6, Z8, Z12
+	VMOVUPS      13056(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      16320(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      13056(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      16320(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 40(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      2176(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z5, Z1
+	VSUBPS       Z2, Z6, Z2
+	VSUBPS       Z3, Z7, Z3
+	VSUBPS       Z4, Z8, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      13056(CX)(AX*4), Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VMULPS       Z6, Z1, Z1
+	VADDPS       Z1, Z5, Z1
+	VMOVUPS      16320(CX)(AX*4), Z5
+	VMOVUPS      14144(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      13056(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z5
+	VMULPS       Z5, Z2, Z2
+	VMULPS       Z2, Z3, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VMULPS       Z2, Z4, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 44(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros12:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD    $0x10, Z1, Z0
+	VPMOVDW   Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX512F16(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherSampleAVX512F16(SB), NOSPLIT, $0-40
@@ -14647,6 +30018,166 @@ edgeDone4:
 	CMOVQGT   R9, R8
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU64 Y0, (DI)(R8*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX512F16(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShiftNearestAVX512F16(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ        AX, DX
+	JGE         done2
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVAPS     Z0, Z0
+	TESTQ       BX, BX
+	JE          none3
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge4
+	MOVQ        40256(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X1, X1
+	MOVQ        40264(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X1, X1
+	MOVQ        40272(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X1, X1
+	MOVQ        40280(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X1, X1
+	MOVQ        40288(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X2, X2
+	MOVQ        40296(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X2, X2
+	MOVQ        40304(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X2, X2
+	MOVQ        40312(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	JMP         edgeDone5
+
+edge4:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X1, X1
+	MOVQ        50056(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X1, X1
+	MOVQ        50064(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X1, X1
+	MOVQ        50072(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X1, X1
+	MOVQ        50080(CX)(AX*4), DI
+	MOVL        DI, R8
+	MOVWQZX     (BX)(R8*2), R8
+	VMOVD       R8, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x01, (BX)(DI*2), X2, X2
+	MOVQ        50088(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x02, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x03, (BX)(DI*2), X2, X2
+	MOVQ        50096(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x04, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x05, (BX)(DI*2), X2, X2
+	MOVQ        50104(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRW     $0x06, (BX)(R8*2), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRW     $0x07, (BX)(DI*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+
+edgeDone5:
+none3:
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   1088(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, DI
+	LEAQ      -16(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (SI)(DI*2)
 	ADDQ      $0x00000010, AX
 	JMP       vector1
 
@@ -15887,6 +31418,1663 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·gatherBends2AVX512F16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+
+edgeDone8:
+	VCVTPH2PS (R8), Z4
+	VSUBPS    Z2, Z3, Z2
+	VSUBPS    Z0, Z1, Z0
+	VSUBPS    Z0, Z2, Z0
+	VMULPS    Z0, Z4, Z0
+	VMOVUPS   Z0, (R10)
+	ADDQ      $0x00000040, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Z0
+	VMOVUPS   (DI), Z1
+	VMOVUPS   512(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   256(DI), Z2
+	VMOVUPS   768(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   128(DI), Z2
+	VMOVUPS   640(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   384(DI), Z3
+	VMOVUPS   896(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   64(DI), Z2
+	VMOVUPS   576(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   320(DI), Z3
+	VMOVUPS   832(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   192(DI), Z3
+	VMOVUPS   704(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   448(DI), Z4
+	VMOVUPS   960(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 64(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+
+edgeDone12:
+	VCVTPH2PS (R8), Z4
+	VSUBPS    Z2, Z3, Z2
+	VSUBPS    Z0, Z1, Z0
+	VSUBPS    Z0, Z2, Z0
+	VMULPS    Z0, Z4, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   23936(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift2AVX512F16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        32(R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        40(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        48(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        56(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     (R8), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        40296(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        40304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        40312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        41376(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        41384(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        41392(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        41400(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        42464(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        42472(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        42480(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        42488(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        43552(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        43560(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        43568(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        43576(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41344(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41392(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41376(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42432(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42480(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42464(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43520(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43568(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43552(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z5
+	VSUBPS       Z3, Z4, Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPS      17408(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VBROADCASTSS 36(CX), Z6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x04, Z7, Z6, K1
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VCMPPS       $0x04, Z8, Z7, K1
+	VMULPS       Z6, Z5, Z5
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVUPS      1088(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z1
+	VSUBPS       Z2, Z4, Z2
+	VMOVUPS      13056(CX)(AX*4), Z3
+	VMULPS       Z3, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 40(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   2176(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -18598,6 +35786,3414 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·gatherBends3AVX512F16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS Z0, 192(AX)
+	VMOVUPS Z0, 256(AX)
+	VMOVUPS Z0, 320(AX)
+	VMOVUPS Z0, 384(AX)
+	VMOVUPS Z0, 448(AX)
+	VMOVUPS Z0, 512(AX)
+	VMOVUPS Z0, 576(AX)
+	VMOVUPS Z0, 640(AX)
+	VMOVUPS Z0, 704(AX)
+	VMOVUPS Z0, 768(AX)
+	VMOVUPS Z0, 832(AX)
+	VMOVUPS Z0, 896(AX)
+	VMOVUPS Z0, 960(AX)
+	VMOVUPS Z0, 1024(AX)
+	VMOVUPS Z0, 1088(AX)
+	VMOVUPS Z0, 1152(AX)
+	VMOVUPS Z0, 1216(AX)
+	VMOVUPS Z0, 1280(AX)
+	VMOVUPS Z0, 1344(AX)
+	VMOVUPS Z0, 1408(AX)
+	VMOVUPS Z0, 1472(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Z0, 1536(AX)
+	VMOVUPS Z0, 1600(AX)
+	VMOVUPS Z0, 1664(AX)
+	VMOVUPS Z0, 1728(AX)
+	VMOVUPS Z0, 1792(AX)
+	VMOVUPS Z0, 1856(AX)
+	VMOVUPS Z0, 1920(AX)
+	VMOVUPS Z0, 1984(AX)
+	VMOVUPS Z0, 2048(AX)
+	VMOVUPS Z0, 2112(AX)
+	VMOVUPS Z0, 2176(AX)
+	VMOVUPS Z0, 2240(AX)
+	VMOVUPS Z0, 2304(AX)
+	VMOVUPS Z0, 2368(AX)
+	VMOVUPS Z0, 2432(AX)
+	VMOVUPS Z0, 2496(AX)
+	VMOVUPS Z0, 2560(AX)
+	VMOVUPS Z0, 2624(AX)
+	VMOVUPS Z0, 2688(AX)
+	VMOVUPS Z0, 2752(AX)
+	VMOVUPS Z0, 2816(AX)
+	VMOVUPS Z0, 2880(AX)
+	VMOVUPS Z0, 2944(AX)
+	VMOVUPS Z0, 3008(AX)
+	VMOVUPS Z0, 3072(AX)
+	VMOVUPS Z0, 3136(AX)
+	VMOVUPS Z0, 3200(AX)
+	VMOVUPS Z0, 3264(AX)
+	VMOVUPS Z0, 3328(AX)
+	VMOVUPS Z0, 3392(AX)
+	VMOVUPS Z0, 3456(AX)
+	VMOVUPS Z0, 3520(AX)
+	VMOVUPS Z0, 3584(AX)
+	VMOVUPS Z0, 3648(AX)
+	VMOVUPS Z0, 3712(AX)
+	VMOVUPS Z0, 3776(AX)
+	VMOVUPS Z0, 3840(AX)
+	VMOVUPS Z0, 3904(AX)
+	VMOVUPS Z0, 3968(AX)
+	VMOVUPS Z0, 4032(AX)
+	VMOVUPS Z0, 4096(AX)
+	VMOVUPS Z0, 4160(AX)
+	VMOVUPS Z0, 4224(AX)
+	VMOVUPS Z0, 4288(AX)
+	VMOVUPS Z0, 4352(AX)
+	VMOVUPS Z0, 4416(AX)
+	VMOVUPS Z0, 4480(AX)
+	VMOVUPS Z0, 4544(AX)
+	VMOVUPS Z0, 4608(AX)
+	VMOVUPS Z0, 4672(AX)
+	VMOVUPS Z0, 4736(AX)
+	VMOVUPS Z0, 4800(AX)
+	VMOVUPS Z0, 4864(AX)
+	VMOVUPS Z0, 4928(AX)
+	VMOVUPS Z0, 4992(AX)
+	VMOVUPS Z0, 5056(AX)
+	VMOVUPS Z0, 5120(AX)
+	VMOVUPS Z0, 5184(AX)
+	VMOVUPS Z0, 5248(AX)
+	VMOVUPS Z0, 5312(AX)
+	VMOVUPS Z0, 5376(AX)
+	VMOVUPS Z0, 5440(AX)
+	VMOVUPS Z0, 5504(AX)
+	VMOVUPS Z0, 5568(AX)
+	VMOVUPS Z0, 5632(AX)
+	VMOVUPS Z0, 5696(AX)
+	VMOVUPS Z0, 5760(AX)
+	VMOVUPS Z0, 5824(AX)
+	VMOVUPS Z0, 5888(AX)
+	VMOVUPS Z0, 5952(AX)
+	VMOVUPS Z0, 6016(AX)
+	VMOVUPS Z0, 6080(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        44608(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        44616(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        44624(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        44632(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	MOVQ        44640(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        45696(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        45704(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        45712(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        45720(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	MOVQ        45728(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        46784(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        46792(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        46800(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        46808(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	MOVQ        46816(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        47872(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        47880(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        47888(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        47896(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	MOVQ        47904(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     44608(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     45696(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     46784(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     47872(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (DI)(R12*2), R12
+	VMOVD       R12, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+
+edgeDone8:
+	VCVTPH2PS (R8), Z8
+	VSUBPS    Z2, Z3, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, (R10)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z4, Z5, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 64(R10)
+	VSUBPS    Z4, Z5, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 128(R10)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z2, Z3, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   Z9, 192(R10)
+	VSUBPS    Z4, Z6, Z4
+	VSUBPS    Z0, Z2, Z0
+	VSUBPS    Z0, Z4, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   Z0, 256(R10)
+	VSUBPS    Z5, Z7, Z0
+	VSUBPS    Z1, Z3, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   Z0, 320(R10)
+	ADDQ      $0x00000180, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Z0
+	VMOVUPS   (DI), Z1
+	VMOVUPS   3072(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1536(DI), Z2
+	VMOVUPS   4608(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   768(DI), Z2
+	VMOVUPS   3840(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2304(DI), Z3
+	VMOVUPS   5376(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   384(DI), Z2
+	VMOVUPS   3456(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1920(DI), Z3
+	VMOVUPS   4992(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1152(DI), Z3
+	VMOVUPS   4224(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2688(DI), Z4
+	VMOVUPS   5760(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 23936(CX)(AX*4)
+	VMOVUPS   25024(CX)(AX*4), Z0
+	VMOVUPS   64(DI), Z1
+	VMOVUPS   3136(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1600(DI), Z2
+	VMOVUPS   4672(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   832(DI), Z2
+	VMOVUPS   3904(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2368(DI), Z3
+	VMOVUPS   5440(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   448(DI), Z2
+	VMOVUPS   3520(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1984(DI), Z3
+	VMOVUPS   5056(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1216(DI), Z3
+	VMOVUPS   4288(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2752(DI), Z4
+	VMOVUPS   5824(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 25024(CX)(AX*4)
+	VMOVUPS   26112(CX)(AX*4), Z0
+	VMOVUPS   128(DI), Z1
+	VMOVUPS   3200(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1664(DI), Z2
+	VMOVUPS   4736(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   896(DI), Z2
+	VMOVUPS   3968(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2432(DI), Z3
+	VMOVUPS   5504(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   512(DI), Z2
+	VMOVUPS   3584(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2048(DI), Z3
+	VMOVUPS   5120(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1280(DI), Z3
+	VMOVUPS   4352(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2816(DI), Z4
+	VMOVUPS   5888(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 26112(CX)(AX*4)
+	VMOVUPS   27200(CX)(AX*4), Z0
+	VMOVUPS   192(DI), Z1
+	VMOVUPS   3264(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1728(DI), Z2
+	VMOVUPS   4800(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   960(DI), Z2
+	VMOVUPS   4032(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2496(DI), Z3
+	VMOVUPS   5568(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   576(DI), Z2
+	VMOVUPS   3648(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2112(DI), Z3
+	VMOVUPS   5184(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1344(DI), Z3
+	VMOVUPS   4416(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2880(DI), Z4
+	VMOVUPS   5952(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 27200(CX)(AX*4)
+	VMOVUPS   28288(CX)(AX*4), Z0
+	VMOVUPS   256(DI), Z1
+	VMOVUPS   3328(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1792(DI), Z2
+	VMOVUPS   4864(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1024(DI), Z2
+	VMOVUPS   4096(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2560(DI), Z3
+	VMOVUPS   5632(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   640(DI), Z2
+	VMOVUPS   3712(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2176(DI), Z3
+	VMOVUPS   5248(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1408(DI), Z3
+	VMOVUPS   4480(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   2944(DI), Z4
+	VMOVUPS   6016(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 28288(CX)(AX*4)
+	VMOVUPS   29376(CX)(AX*4), Z0
+	VMOVUPS   320(DI), Z1
+	VMOVUPS   3392(DI), Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1856(DI), Z2
+	VMOVUPS   4928(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   1088(DI), Z2
+	VMOVUPS   4160(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2624(DI), Z3
+	VMOVUPS   5696(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   704(DI), Z2
+	VMOVUPS   3776(DI), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   2240(DI), Z3
+	VMOVUPS   5312(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVUPS   1472(DI), Z3
+	VMOVUPS   4544(DI), Z4
+	VADDPS    Z4, Z3, Z3
+	VMOVUPS   3008(DI), Z4
+	VMOVUPS   6080(DI), Z5
+	VADDPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	VADDPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, 29376(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Z0
+	VMOVUPS (DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 768(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 384(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1152(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 832(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 448(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1216(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Z0
+	VMOVUPS 128(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 896(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 512(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1280(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Z0
+	VMOVUPS 192(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 960(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 576(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1344(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Z0
+	VMOVUPS 256(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1024(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 640(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1408(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Z0
+	VMOVUPS 320(DI), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 1088(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS 704(DI), Z2
+	VMOVUPS all32_0<>+0(SB), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS 1472(DI), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	MOVQ        44640(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	MOVQ        45728(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	MOVQ        46816(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	MOVQ        47904(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z1
+	VPMAXSD     Z0, Z1, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     41344(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     42432(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     43520(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     44608(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     45696(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     46784(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     47872(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+
+edgeDone12:
+	VCVTPH2PS (R8), Z8
+	VSUBPS    Z2, Z3, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   23936(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 23936(CX)(AX*4)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z4, Z5, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   25024(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 25024(CX)(AX*4)
+	VSUBPS    Z4, Z5, Z9
+	VSUBPS    Z0, Z1, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   26112(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 26112(CX)(AX*4)
+	VSUBPS    Z6, Z7, Z9
+	VSUBPS    Z2, Z3, Z10
+	VSUBPS    Z10, Z9, Z9
+	VMULPS    Z9, Z8, Z9
+	VMOVUPS   all32_0<>+0(SB), Z10
+	VADDPS    Z10, Z9, Z9
+	VMOVUPS   27200(CX)(AX*4), Z10
+	VADDPS    Z9, Z10, Z9
+	VMOVUPS   Z9, 27200(CX)(AX*4)
+	VSUBPS    Z4, Z6, Z4
+	VSUBPS    Z0, Z2, Z0
+	VSUBPS    Z0, Z4, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   28288(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 28288(CX)(AX*4)
+	VSUBPS    Z5, Z7, Z0
+	VSUBPS    Z1, Z3, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z0, Z8, Z0
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   29376(CX)(AX*4), Z1
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000010, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
+TEXT ·gatherShift3AVX512F16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVAPS Z0, Z0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        32(R8), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        40(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        48(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        56(R8), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     (R8), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
+	MOVWQZX     (SI)(R12*2), R12
+	VMOVD       R12, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (SI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (SI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (SI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (SI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (SI)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      (R9), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        40296(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        40304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        40312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        41376(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        41384(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        41392(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        41400(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        42464(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        42472(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        42480(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        42488(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        43552(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        43560(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        43568(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        43576(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        44608(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        44616(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        44624(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        44632(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	MOVQ        44640(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        44648(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        44656(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        44664(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        45696(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        45704(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        45712(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        45720(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	MOVQ        45728(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        45736(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        45744(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        45752(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        46784(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        46792(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        46800(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        46808(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	MOVQ        46816(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        46824(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        46832(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        46840(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	MOVQ        47872(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        47880(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        47888(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        47896(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	MOVQ        47904(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X9, X9
+	MOVQ        47912(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X9, X9
+	MOVQ        47920(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X9, X9
+	MOVQ        47928(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X9, X9
+	VINSERTI128 $0x01, X9, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Z1
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z1, Z2, Z1
+	VMOVUPS     Z1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40256(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40304(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     40288(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VMOVAPS     Z1, Z1
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X2, X2
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41344(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41392(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     41376(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X3, X3
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42432(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42480(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     42464(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X4, X4
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43520(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43568(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     43552(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X5, X5
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X5, X5
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X5, X5
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X5, X5
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	VMOVDQU     44624(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     44608(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     44656(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     44640(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X6, X6
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X6, X6
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X6, X6
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X6, X6
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	VMOVDQU     45712(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     45696(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     45744(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     45728(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X7, X7
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X7, X7
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X7, X7
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X7, X7
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	VMOVDQU     46800(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     46784(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     46832(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     46816(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X8, X8
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X8, X8
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X8, X8
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X8, X8
+	MOVQ        50080(CX)(AX*4), R8
+	MOVL        R8, R9
+	MOVWQZX     (BX)(R9*2), R9
+	VMOVD       R9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x01, (BX)(R8*2), X9, X9
+	MOVQ        50088(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x02, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x03, (BX)(R8*2), X9, X9
+	MOVQ        50096(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x04, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x05, (BX)(R8*2), X9, X9
+	MOVQ        50104(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRW     $0x06, (BX)(R9*2), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRW     $0x07, (BX)(R8*2), X9, X9
+	VMOVDQU     47888(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VMOVDQU     47872(CX)(AX*4), X11
+	VPSRAD      $0x1f, X11, X11
+	VPACKSSDW   X10, X11, X10
+	VPANDN      X8, X10, X8
+	VMOVDQU     47920(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VMOVDQU     47904(CX)(AX*4), X11
+	VPSRAD      $0x1f, X11, X11
+	VPACKSSDW   X10, X11, X10
+	VPANDN      X9, X10, X9
+	VINSERTI128 $0x01, X9, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+
+edgeDone9:
+	VSUBPS       Z1, Z2, Z9
+	VSUBPS       Z3, Z4, Z10
+	VSUBPS       Z5, Z6, Z11
+	VSUBPS       Z7, Z8, Z12
+	VMOVUPS      14144(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      17408(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      14144(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      17408(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 36(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      1088(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z3, Z9
+	VSUBPS       Z2, Z4, Z10
+	VSUBPS       Z5, Z7, Z11
+	VSUBPS       Z6, Z8, Z12
+	VMOVUPS      13056(CX)(AX*4), Z13
+	VMULPS       Z13, Z9, Z9
+	VMOVUPS      16320(CX)(AX*4), Z13
+	VMULPS       Z13, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      13056(CX)(AX*4), Z10
+	VMULPS       Z10, Z11, Z10
+	VMOVUPS      16320(CX)(AX*4), Z11
+	VMULPS       Z11, Z12, Z11
+	VADDPS       Z11, Z10, Z10
+	VMOVUPS      15232(CX)(AX*4), Z11
+	VMULPS       Z11, Z9, Z9
+	VMOVUPS      18496(CX)(AX*4), Z11
+	VMULPS       Z11, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	VBROADCASTSS 40(CX), Z10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Z10
+	VMOVAPS      Z10, Z10
+	VMOVUPS      all32_0<>+0(SB), Z11
+	VCMPPS       $0x04, Z11, Z10, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVAPS      Z9, Z9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x04, Z12, Z11, K1
+	VMULPS       Z10, Z9, Z9
+	VMOVAPS.Z    Z9, K1, Z9
+	VMOVUPS      2176(CX)(AX*4), Z10
+	VMULPS       Z10, Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VSUBPS       Z1, Z5, Z1
+	VSUBPS       Z2, Z6, Z2
+	VSUBPS       Z3, Z7, Z3
+	VSUBPS       Z4, Z8, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      13056(CX)(AX*4), Z6
+	VMOVUPS      14144(CX)(AX*4), Z7
+	VMULPS       Z7, Z6, Z6
+	VMULPS       Z6, Z1, Z1
+	VADDPS       Z1, Z5, Z1
+	VMOVUPS      16320(CX)(AX*4), Z5
+	VMOVUPS      14144(CX)(AX*4), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      13056(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z5
+	VMULPS       Z5, Z2, Z2
+	VMULPS       Z2, Z3, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      16320(CX)(AX*4), Z2
+	VMOVUPS      17408(CX)(AX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VMULPS       Z2, Z4, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 44(CX), Z2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Z2
+	VMOVAPS      Z2, Z2
+	VMOVUPS      all32_0<>+0(SB), Z3
+	VCMPPS       $0x04, Z3, Z2, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+
+zeros12:
+	VMOVUPS   22848(CX)(AX*4), Z3
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z3, K1
+	VMULPS    Z2, Z1, Z1
+	VMOVAPS.Z Z1, K1, Z1
+	VMOVUPS   3264(CX)(AX*4), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z0, Z0
+	MOVQ      AX, R8
+	LEAQ      -16(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func widenRowAVX512BF16(from *byte, n int, to *byte)
 // Requires: AVX, AVX512F
 TEXT ·widenRowAVX512BF16(SB), NOSPLIT, $0-24
@@ -19576,6 +40172,174 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend2AVX2F32(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherBend2AVX2F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      2176(CX)(AX*4), Y1
+	VMOVUPS      23936(CX)(AX*4), Y2
+	VBROADCASTSS 40(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      20672(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros3:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS 36(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      19584(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros4:
+	VMOVUPS      22848(CX)(AX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y2
+	VMULPS       Y1, Y0, Y0
+	VANDPS       Y0, Y2, Y0
+	VMOVUPS      36992(CX)(AX*4), Y1
+	VADDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 36992(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      1088(CX)(AX*4), Y1
+	VMOVUPS      23936(CX)(AX*4), Y2
+	VBROADCASTSS 36(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      19584(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros5:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS 40(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPS      20672(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros6:
+	VMOVUPS 22848(CX)(AX*4), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VCMPPS  $0x04, Y3, Y2, Y2
+	VMULPS  Y1, Y0, Y0
+	VANDPS  Y0, Y2, Y0
+	VMOVUPS 38080(CX)(AX*4), Y1
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, 38080(CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights2AVX2F32(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherWeights2AVX2F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      1088(CX)(AX*4), Y0
+	VBROADCASTSS 36(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      19584(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros3:
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      2176(CX)(AX*4), Y1
+	VBROADCASTSS 40(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      20672(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros4:
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS 14144(CX)(AX*4), Y3
+	VMULPS  Y0, Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMOVUPS 13056(CX)(AX*4), Y3
+	VMULPS  Y1, Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMOVUPS Y2, 4352(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS 14144(CX)(AX*4), Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 16320(CX)(AX*4), Y3
+	VMULPS  Y1, Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMOVUPS Y2, 5440(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS 17408(CX)(AX*4), Y3
+	VMULPS  Y0, Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMOVUPS 13056(CX)(AX*4), Y3
+	VMULPS  Y1, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 6528(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS 17408(CX)(AX*4), Y3
+	VMULPS  Y0, Y3, Y0
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS 16320(CX)(AX*4), Y2
+	VMULPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 7616(CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSplit3AVX2F32(from *byte, n int, cells *byte)
 // Requires: AVX
 TEXT ·gatherSplit3AVX2F32(SB), NOSPLIT, $0-24
@@ -20436,6 +41200,419 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend3AVX2F32(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherBend3AVX2F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      2176(CX)(AX*4), Y1
+	VMOVUPS      23936(CX)(AX*4), Y2
+	VMOVUPS      25024(CX)(AX*4), Y3
+	VMOVUPS      15232(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      18496(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 40(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      20672(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros3:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      3264(CX)(AX*4), Y1
+	VMOVUPS      26112(CX)(AX*4), Y2
+	VMOVUPS      27200(CX)(AX*4), Y3
+	VMOVUPS      14144(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      17408(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 44(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      21760(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros4:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS 36(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      19584(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros5:
+	VMOVUPS      22848(CX)(AX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y2
+	VMULPS       Y1, Y0, Y0
+	VANDPS       Y0, Y2, Y0
+	VMOVUPS      36992(CX)(AX*4), Y1
+	VADDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 36992(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      1088(CX)(AX*4), Y1
+	VMOVUPS      23936(CX)(AX*4), Y2
+	VMOVUPS      25024(CX)(AX*4), Y3
+	VMOVUPS      15232(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      18496(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 36(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPS      19584(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros6:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      3264(CX)(AX*4), Y1
+	VMOVUPS      28288(CX)(AX*4), Y2
+	VMOVUPS      29376(CX)(AX*4), Y3
+	VMOVUPS      13056(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      16320(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 44(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros7
+	VMOVUPS      21760(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros7:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS 40(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros8
+	VMOVUPS      20672(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros8:
+	VMOVUPS      22848(CX)(AX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y2
+	VMULPS       Y1, Y0, Y0
+	VANDPS       Y0, Y2, Y0
+	VMOVUPS      38080(CX)(AX*4), Y1
+	VADDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 38080(CX)(AX*4)
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      1088(CX)(AX*4), Y1
+	VMOVUPS      26112(CX)(AX*4), Y2
+	VMOVUPS      27200(CX)(AX*4), Y3
+	VMOVUPS      14144(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      17408(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 36(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros9
+	VMOVUPS      19584(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros9:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      2176(CX)(AX*4), Y1
+	VMOVUPS      28288(CX)(AX*4), Y2
+	VMOVUPS      29376(CX)(AX*4), Y3
+	VMOVUPS      13056(CX)(AX*4), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      16320(CX)(AX*4), Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 40(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      20672(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y1, Y4, Y1
+	VMOVAPS      Y1, Y1
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros10:
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS 44(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      21760(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros11:
+	VMOVUPS 22848(CX)(AX*4), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VCMPPS  $0x04, Y3, Y2, Y2
+	VMULPS  Y1, Y0, Y0
+	VANDPS  Y0, Y2, Y0
+	VMOVUPS 39168(CX)(AX*4), Y1
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, 39168(CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights3AVX2F32(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherWeights3AVX2F32(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPS      1088(CX)(AX*4), Y0
+	VBROADCASTSS 36(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      19584(CX)(AX*4), Y1
+	VMOVAPS      Y1, Y1
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x04, Y2, Y1, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+
+zeros3:
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      2176(CX)(AX*4), Y1
+	VBROADCASTSS 40(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      20672(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros4:
+	VMULPS       Y2, Y1, Y1
+	VMOVUPS      3264(CX)(AX*4), Y2
+	VBROADCASTSS 44(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPS      21760(CX)(AX*4), Y3
+	VMOVAPS      Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y4
+	VCMPPS       $0x04, Y4, Y3, Y4
+	VANDPS       Y2, Y4, Y2
+	VMOVAPS      Y2, Y2
+
+zeros5:
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 14144(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 14144(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 4352(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 14144(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 14144(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 5440(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 17408(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 17408(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 6528(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 17408(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 15232(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 17408(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 7616(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 14144(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 14144(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, 8704(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 14144(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 16320(CX)(AX*4), Y4
+	VMOVUPS 14144(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, 9792(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 17408(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 13056(CX)(AX*4), Y4
+	VMOVUPS 17408(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, 10880(CX)(AX*4)
+	VMOVUPS all32_0<>+0(SB), Y3
+	VMOVUPS 17408(CX)(AX*4), Y4
+	VMOVUPS 18496(CX)(AX*4), Y5
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y0
+	VADDPS  Y0, Y3, Y0
+	VMOVUPS 16320(CX)(AX*4), Y3
+	VMOVUPS 18496(CX)(AX*4), Y4
+	VMULPS  Y4, Y3, Y3
+	VMULPS  Y1, Y3, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS 16320(CX)(AX*4), Y1
+	VMOVUPS 17408(CX)(AX*4), Y3
+	VMULPS  Y3, Y1, Y1
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 11968(CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSplit2AVX2F64(from *byte, n int, cells *byte)
 // Requires: AVX, AVX2
 TEXT ·gatherSplit2AVX2F64(SB), NOSPLIT, $0-24
@@ -20957,6 +42134,174 @@ zeros4:
 	VMULPD  Y2, Y1, Y1
 	VANDPD  Y1, Y0, Y0
 	VMOVUPD Y0, 76160(CX)(AX*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherBend2AVX2F64(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherBend2AVX2F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      all32_0<>+0(SB), Y0
+	VMOVUPD      4352(CX)(AX*8), Y1
+	VMOVUPD      47872(CX)(AX*8), Y2
+	VBROADCASTSD 80(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      41344(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros3:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD 72(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      39168(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros4:
+	VMOVUPD      45696(CX)(AX*8), Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y2
+	VMULPD       Y1, Y0, Y0
+	VANDPD       Y0, Y2, Y0
+	VMOVUPD      73984(CX)(AX*8), Y1
+	VADDPD       Y0, Y1, Y0
+	VMOVUPD      Y0, 73984(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Y0
+	VMOVUPD      2176(CX)(AX*8), Y1
+	VMOVUPD      47872(CX)(AX*8), Y2
+	VBROADCASTSD 72(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      39168(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros5:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD 80(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPD      41344(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros6:
+	VMOVUPD 45696(CX)(AX*8), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VCMPPD  $0x04, Y3, Y2, Y2
+	VMULPD  Y1, Y0, Y0
+	VANDPD  Y0, Y2, Y0
+	VMOVUPD 76160(CX)(AX*8), Y1
+	VADDPD  Y0, Y1, Y0
+	VMOVUPD Y0, 76160(CX)(AX*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights2AVX2F64(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherWeights2AVX2F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      2176(CX)(AX*8), Y0
+	VBROADCASTSD 72(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      39168(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros3:
+	VMULPD       Y1, Y0, Y0
+	VMOVUPD      4352(CX)(AX*8), Y1
+	VBROADCASTSD 80(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      41344(CX)(AX*8), Y2
+	VMOVAPD      Y2, Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y3
+	VANDPD       Y1, Y3, Y1
+	VMOVAPD      Y1, Y1
+
+zeros4:
+	VMULPD  Y2, Y1, Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VMOVUPD 28288(CX)(AX*8), Y3
+	VMULPD  Y0, Y3, Y3
+	VSUBPD  Y3, Y2, Y2
+	VMOVUPD 26112(CX)(AX*8), Y3
+	VMULPD  Y1, Y3, Y3
+	VSUBPD  Y3, Y2, Y2
+	VMOVUPD Y2, 8704(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y2
+	VMOVUPD 28288(CX)(AX*8), Y3
+	VMULPD  Y0, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 32640(CX)(AX*8), Y3
+	VMULPD  Y1, Y3, Y3
+	VSUBPD  Y3, Y2, Y2
+	VMOVUPD Y2, 10880(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y2
+	VMOVUPD 34816(CX)(AX*8), Y3
+	VMULPD  Y0, Y3, Y3
+	VSUBPD  Y3, Y2, Y2
+	VMOVUPD 26112(CX)(AX*8), Y3
+	VMULPD  Y1, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD Y2, 13056(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y2
+	VMOVUPD 34816(CX)(AX*8), Y3
+	VMULPD  Y0, Y3, Y0
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD 32640(CX)(AX*8), Y2
+	VMULPD  Y1, Y2, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 15232(CX)(AX*8)
 	ADDQ    $0x00000004, AX
 	JMP     vector1
 
@@ -21821,6 +43166,419 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherBend3AVX2F64(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherBend3AVX2F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      all32_0<>+0(SB), Y0
+	VMOVUPD      4352(CX)(AX*8), Y1
+	VMOVUPD      47872(CX)(AX*8), Y2
+	VMOVUPD      50048(CX)(AX*8), Y3
+	VMOVUPD      30464(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      36992(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 80(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      41344(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros3:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VMOVUPD      6528(CX)(AX*8), Y1
+	VMOVUPD      52224(CX)(AX*8), Y2
+	VMOVUPD      54400(CX)(AX*8), Y3
+	VMOVUPD      28288(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      34816(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 88(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      43520(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros4:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD 72(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      39168(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros5:
+	VMOVUPD      45696(CX)(AX*8), Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y2
+	VMULPD       Y1, Y0, Y0
+	VANDPD       Y0, Y2, Y0
+	VMOVUPD      73984(CX)(AX*8), Y1
+	VADDPD       Y0, Y1, Y0
+	VMOVUPD      Y0, 73984(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Y0
+	VMOVUPD      2176(CX)(AX*8), Y1
+	VMOVUPD      47872(CX)(AX*8), Y2
+	VMOVUPD      50048(CX)(AX*8), Y3
+	VMOVUPD      30464(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      36992(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 72(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros6
+	VMOVUPD      39168(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros6:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VMOVUPD      6528(CX)(AX*8), Y1
+	VMOVUPD      56576(CX)(AX*8), Y2
+	VMOVUPD      58752(CX)(AX*8), Y3
+	VMOVUPD      26112(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      32640(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 88(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros7
+	VMOVUPD      43520(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros7:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD 80(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros8
+	VMOVUPD      41344(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros8:
+	VMOVUPD      45696(CX)(AX*8), Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y2
+	VMULPD       Y1, Y0, Y0
+	VANDPD       Y0, Y2, Y0
+	VMOVUPD      76160(CX)(AX*8), Y1
+	VADDPD       Y0, Y1, Y0
+	VMOVUPD      Y0, 76160(CX)(AX*8)
+	VMOVUPD      all32_0<>+0(SB), Y0
+	VMOVUPD      2176(CX)(AX*8), Y1
+	VMOVUPD      52224(CX)(AX*8), Y2
+	VMOVUPD      54400(CX)(AX*8), Y3
+	VMOVUPD      28288(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      34816(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 72(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros9
+	VMOVUPD      39168(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros9:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VMOVUPD      4352(CX)(AX*8), Y1
+	VMOVUPD      56576(CX)(AX*8), Y2
+	VMOVUPD      58752(CX)(AX*8), Y3
+	VMOVUPD      26112(CX)(AX*8), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      32640(CX)(AX*8), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VBROADCASTSD 80(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      41344(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y1, Y4, Y1
+	VMOVAPD      Y1, Y1
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros10:
+	VMULPD       Y3, Y1, Y1
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD 88(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      43520(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros11:
+	VMOVUPD 45696(CX)(AX*8), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VCMPPD  $0x04, Y3, Y2, Y2
+	VMULPD  Y1, Y0, Y0
+	VANDPD  Y0, Y2, Y0
+	VMOVUPD 78336(CX)(AX*8), Y1
+	VADDPD  Y0, Y1, Y0
+	VMOVUPD Y0, 78336(CX)(AX*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherWeights3AVX2F64(cells *byte, n int)
+// Requires: AVX
+TEXT ·gatherWeights3AVX2F64(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	XORQ AX, AX
+
+vector1:
+	CMPQ         AX, DX
+	JGE          done2
+	VMOVUPD      2176(CX)(AX*8), Y0
+	VBROADCASTSD 72(CX), Y1
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros3
+	VMOVUPD      39168(CX)(AX*8), Y1
+	VMOVAPD      Y1, Y1
+	VMOVUPD      all32_0<>+0(SB), Y2
+	VCMPPD       $0x04, Y2, Y1, Y2
+	VANDPD       Y0, Y2, Y0
+	VMOVAPD      Y0, Y0
+
+zeros3:
+	VMULPD       Y1, Y0, Y0
+	VMOVUPD      4352(CX)(AX*8), Y1
+	VBROADCASTSD 80(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros4
+	VMOVUPD      41344(CX)(AX*8), Y2
+	VMOVAPD      Y2, Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y3
+	VANDPD       Y1, Y3, Y1
+	VMOVAPD      Y1, Y1
+
+zeros4:
+	VMULPD       Y2, Y1, Y1
+	VMOVUPD      6528(CX)(AX*8), Y2
+	VBROADCASTSD 88(CX), Y3
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros5
+	VMOVUPD      43520(CX)(AX*8), Y3
+	VMOVAPD      Y3, Y3
+	VMOVUPD      all32_0<>+0(SB), Y4
+	VCMPPD       $0x04, Y4, Y3, Y4
+	VANDPD       Y2, Y4, Y2
+	VMOVAPD      Y2, Y2
+
+zeros5:
+	VMULPD  Y3, Y2, Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 28288(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 28288(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD Y3, 8704(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 28288(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 28288(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD Y3, 10880(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 34816(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 34816(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD Y3, 13056(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 34816(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 30464(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 34816(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD Y3, 15232(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 28288(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 28288(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD Y3, 17408(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 28288(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 32640(CX)(AX*8), Y4
+	VMOVUPD 28288(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD Y3, 19584(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 34816(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y1, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 26112(CX)(AX*8), Y4
+	VMOVUPD 34816(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y2, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD Y3, 21760(CX)(AX*8)
+	VMOVUPD all32_0<>+0(SB), Y3
+	VMOVUPD 34816(CX)(AX*8), Y4
+	VMOVUPD 36992(CX)(AX*8), Y5
+	VMULPD  Y5, Y4, Y4
+	VMULPD  Y0, Y4, Y0
+	VADDPD  Y0, Y3, Y0
+	VMOVUPD 32640(CX)(AX*8), Y3
+	VMOVUPD 36992(CX)(AX*8), Y4
+	VMULPD  Y4, Y3, Y3
+	VMULPD  Y1, Y3, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD 32640(CX)(AX*8), Y1
+	VMOVUPD 34816(CX)(AX*8), Y3
+	VMULPD  Y3, Y1, Y1
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 23936(CX)(AX*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherJoinAVX2F32(cells *byte, n int, to *byte)
 // Requires: AVX
 TEXT ·gatherJoinAVX2F32(SB), NOSPLIT, $0-24
@@ -22012,6 +43770,113 @@ edgeDone4:
 	CMPQ    R8, R9
 	CMOVQGT R9, R8
 	VMOVDQU Y0, (DI)(R8*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX2F32(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShiftNearestAVX2F32(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ        AX, DX
+	JGE         done2
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVAPS     Y0, Y0
+	TESTQ       BX, BX
+	JE          none3
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge4
+	MOVQ        40256(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVD       (BX)(R8*4), X1
+	SHRQ        $0x20, DI
+	VPINSRD     $0x01, (BX)(DI*4), X1, X1
+	MOVQ        40264(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRD     $0x02, (BX)(R8*4), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRD     $0x03, (BX)(DI*4), X1, X1
+	MOVQ        40272(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVD       (BX)(R8*4), X2
+	SHRQ        $0x20, DI
+	VPINSRD     $0x01, (BX)(DI*4), X2, X2
+	MOVQ        40280(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRD     $0x02, (BX)(R8*4), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRD     $0x03, (BX)(DI*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	JMP         edgeDone5
+
+edge4:
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVD       (BX)(R8*4), X1
+	SHRQ        $0x20, DI
+	VPINSRD     $0x01, (BX)(DI*4), X1, X1
+	MOVQ        50056(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRD     $0x02, (BX)(R8*4), X1, X1
+	SHRQ        $0x20, DI
+	VPINSRD     $0x03, (BX)(DI*4), X1, X1
+	MOVQ        50064(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVD       (BX)(R8*4), X2
+	SHRQ        $0x20, DI
+	VPINSRD     $0x01, (BX)(DI*4), X2, X2
+	MOVQ        50072(CX)(AX*4), DI
+	MOVL        DI, R8
+	VPINSRD     $0x02, (BX)(R8*4), X2, X2
+	SHRQ        $0x20, DI
+	VPINSRD     $0x03, (BX)(DI*4), X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+
+edgeDone5:
+none3:
+	VMOVUPS all32_0<>+0(SB), Y1
+	VMOVUPS 1088(CX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VMOVUPS 2176(CX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VMOVUPS 3264(CX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	VMOVDQU Y0, (SI)(DI*4)
 	ADDQ    $0x00000008, AX
 	JMP     vector1
 
@@ -22836,6 +44701,986 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherBends2AVX2F32(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*4), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y1
+	VPMAXSD     Y0, Y1, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     41344(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     42432(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     43520(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+
+edgeDone8:
+	VMOVUPS (R8), Y4
+	VSUBPS  Y2, Y3, Y2
+	VSUBPS  Y0, Y1, Y0
+	VSUBPS  Y0, Y2, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS Y0, (R10)
+	ADDQ    $0x00000020, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS 256(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 384(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 320(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 192(DI), Y3
+	VMOVUPS 448(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 32(DI), Y2
+	VMOVUPS 288(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 160(DI), Y3
+	VMOVUPS 416(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 352(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 224(DI), Y4
+	VMOVUPS 480(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+	JMP     folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 32(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y1
+	VPMAXSD     Y0, Y1, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     41344(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     42432(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     43520(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+
+edgeDone12:
+	VMOVUPS (R8), Y4
+	VSUBPS  Y2, Y3, Y2
+	VSUBPS  Y0, Y1, Y0
+	VSUBPS  Y0, Y2, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS 23936(CX)(AX*4), Y1
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX2F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShift2AVX2F32(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X2, X2
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPS      (R9), Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     (R8), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X2, X2
+	VMOVDQU     (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPS      (R9), Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y5
+	VSUBPS       Y3, Y4, Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      17408(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VBROADCASTSS 36(CX), Y6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x04, Y7, Y6, Y7
+	VANDPS       Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y7
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VCMPPS       $0x04, Y8, Y7, Y7
+	VMULPS       Y6, Y5, Y5
+	VANDPS       Y5, Y7, Y5
+	VMOVUPS      1088(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y2, Y4, Y2
+	VMOVUPS      13056(CX)(AX*4), Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 40(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros11:
+	VMOVUPS 22848(CX)(AX*4), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VCMPPS  $0x04, Y4, Y3, Y3
+	VMULPS  Y2, Y1, Y1
+	VANDPS  Y1, Y3, Y1
+	VMOVUPS 2176(CX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	MOVQ    AX, R8
+	LEAQ    -8(DX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	VMOVDQU Y0, (DI)(R8*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -24715,6 +47560,2113 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherBends3AVX2F32(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+	VMOVUPS Y0, 512(AX)
+	VMOVUPS Y0, 544(AX)
+	VMOVUPS Y0, 576(AX)
+	VMOVUPS Y0, 608(AX)
+	VMOVUPS Y0, 640(AX)
+	VMOVUPS Y0, 672(AX)
+	VMOVUPS Y0, 704(AX)
+	VMOVUPS Y0, 736(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 768(AX)
+	VMOVUPS Y0, 800(AX)
+	VMOVUPS Y0, 832(AX)
+	VMOVUPS Y0, 864(AX)
+	VMOVUPS Y0, 896(AX)
+	VMOVUPS Y0, 928(AX)
+	VMOVUPS Y0, 960(AX)
+	VMOVUPS Y0, 992(AX)
+	VMOVUPS Y0, 1024(AX)
+	VMOVUPS Y0, 1056(AX)
+	VMOVUPS Y0, 1088(AX)
+	VMOVUPS Y0, 1120(AX)
+	VMOVUPS Y0, 1152(AX)
+	VMOVUPS Y0, 1184(AX)
+	VMOVUPS Y0, 1216(AX)
+	VMOVUPS Y0, 1248(AX)
+	VMOVUPS Y0, 1280(AX)
+	VMOVUPS Y0, 1312(AX)
+	VMOVUPS Y0, 1344(AX)
+	VMOVUPS Y0, 1376(AX)
+	VMOVUPS Y0, 1408(AX)
+	VMOVUPS Y0, 1440(AX)
+	VMOVUPS Y0, 1472(AX)
+	VMOVUPS Y0, 1504(AX)
+	VMOVUPS Y0, 1536(AX)
+	VMOVUPS Y0, 1568(AX)
+	VMOVUPS Y0, 1600(AX)
+	VMOVUPS Y0, 1632(AX)
+	VMOVUPS Y0, 1664(AX)
+	VMOVUPS Y0, 1696(AX)
+	VMOVUPS Y0, 1728(AX)
+	VMOVUPS Y0, 1760(AX)
+	VMOVUPS Y0, 1792(AX)
+	VMOVUPS Y0, 1824(AX)
+	VMOVUPS Y0, 1856(AX)
+	VMOVUPS Y0, 1888(AX)
+	VMOVUPS Y0, 1920(AX)
+	VMOVUPS Y0, 1952(AX)
+	VMOVUPS Y0, 1984(AX)
+	VMOVUPS Y0, 2016(AX)
+	VMOVUPS Y0, 2048(AX)
+	VMOVUPS Y0, 2080(AX)
+	VMOVUPS Y0, 2112(AX)
+	VMOVUPS Y0, 2144(AX)
+	VMOVUPS Y0, 2176(AX)
+	VMOVUPS Y0, 2208(AX)
+	VMOVUPS Y0, 2240(AX)
+	VMOVUPS Y0, 2272(AX)
+	VMOVUPS Y0, 2304(AX)
+	VMOVUPS Y0, 2336(AX)
+	VMOVUPS Y0, 2368(AX)
+	VMOVUPS Y0, 2400(AX)
+	VMOVUPS Y0, 2432(AX)
+	VMOVUPS Y0, 2464(AX)
+	VMOVUPS Y0, 2496(AX)
+	VMOVUPS Y0, 2528(AX)
+	VMOVUPS Y0, 2560(AX)
+	VMOVUPS Y0, 2592(AX)
+	VMOVUPS Y0, 2624(AX)
+	VMOVUPS Y0, 2656(AX)
+	VMOVUPS Y0, 2688(AX)
+	VMOVUPS Y0, 2720(AX)
+	VMOVUPS Y0, 2752(AX)
+	VMOVUPS Y0, 2784(AX)
+	VMOVUPS Y0, 2816(AX)
+	VMOVUPS Y0, 2848(AX)
+	VMOVUPS Y0, 2880(AX)
+	VMOVUPS Y0, 2912(AX)
+	VMOVUPS Y0, 2944(AX)
+	VMOVUPS Y0, 2976(AX)
+	VMOVUPS Y0, 3008(AX)
+	VMOVUPS Y0, 3040(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*4), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        40256(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        40264(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	MOVQ        40272(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        40280(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        42432(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        42440(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	MOVQ        42448(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        43520(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        43528(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	MOVQ        43536(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        44608(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        44616(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	MOVQ        44624(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X5, X5
+	MOVQ        44632(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	MOVQ        45696(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X5, X5
+	MOVQ        45704(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X5, X5
+	MOVQ        45712(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X6, X6
+	MOVQ        45720(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	MOVQ        46784(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X6, X6
+	MOVQ        46792(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X6, X6
+	MOVQ        46800(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X7, X7
+	MOVQ        46808(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	MOVQ        47872(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X7, X7
+	MOVQ        47880(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X7, X7
+	MOVQ        47888(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X8, X8
+	MOVQ        47896(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y1
+	VPMAXSD     Y0, Y1, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     41344(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     42432(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     43520(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     44608(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU     44608(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VMOVUPS     45696(CX)(AX*4), Y6
+	VPMAXSD     Y5, Y6, Y5
+	VMOVUPS     Y5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X5, X5
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X5, X5
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X6, X6
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU     45696(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), Y6
+	VMOVUPS     46784(CX)(AX*4), Y7
+	VPMAXSD     Y6, Y7, Y6
+	VMOVUPS     Y6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X6, X6
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X6, X6
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X7, X7
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X7, X7
+	VMOVDQU     46784(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), Y7
+	VMOVUPS     47872(CX)(AX*4), Y8
+	VPMAXSD     Y7, Y8, Y7
+	VMOVUPS     Y7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X7, X7
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X7, X7
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X8, X8
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X8, X8
+	VMOVDQU     47872(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+
+edgeDone8:
+	VMOVUPS (R8), Y8
+	VSUBPS  Y2, Y3, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, (R10)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y4, Y5, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 32(R10)
+	VSUBPS  Y4, Y5, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 64(R10)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y2, Y3, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 96(R10)
+	VSUBPS  Y4, Y6, Y4
+	VSUBPS  Y0, Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 128(R10)
+	VSUBPS  Y5, Y7, Y0
+	VSUBPS  Y1, Y3, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 160(R10)
+	ADDQ    $0x000000c0, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS 1536(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 768(DI), Y2
+	VMOVUPS 2304(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 384(DI), Y2
+	VMOVUPS 1920(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1152(DI), Y3
+	VMOVUPS 2688(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 1728(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 960(DI), Y3
+	VMOVUPS 2496(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 576(DI), Y3
+	VMOVUPS 2112(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1344(DI), Y4
+	VMOVUPS 2880(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 1568(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 800(DI), Y2
+	VMOVUPS 2336(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 416(DI), Y2
+	VMOVUPS 1952(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1184(DI), Y3
+	VMOVUPS 2720(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 224(DI), Y2
+	VMOVUPS 1760(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 992(DI), Y3
+	VMOVUPS 2528(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 608(DI), Y3
+	VMOVUPS 2144(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1376(DI), Y4
+	VMOVUPS 2912(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Y0
+	VMOVUPS 64(DI), Y1
+	VMOVUPS 1600(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 832(DI), Y2
+	VMOVUPS 2368(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 448(DI), Y2
+	VMOVUPS 1984(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1216(DI), Y3
+	VMOVUPS 2752(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 256(DI), Y2
+	VMOVUPS 1792(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1024(DI), Y3
+	VMOVUPS 2560(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 640(DI), Y3
+	VMOVUPS 2176(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1408(DI), Y4
+	VMOVUPS 2944(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Y0
+	VMOVUPS 96(DI), Y1
+	VMOVUPS 1632(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 864(DI), Y2
+	VMOVUPS 2400(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 480(DI), Y2
+	VMOVUPS 2016(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1248(DI), Y3
+	VMOVUPS 2784(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 288(DI), Y2
+	VMOVUPS 1824(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1056(DI), Y3
+	VMOVUPS 2592(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 672(DI), Y3
+	VMOVUPS 2208(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1440(DI), Y4
+	VMOVUPS 2976(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Y0
+	VMOVUPS 128(DI), Y1
+	VMOVUPS 1664(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 896(DI), Y2
+	VMOVUPS 2432(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 512(DI), Y2
+	VMOVUPS 2048(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1280(DI), Y3
+	VMOVUPS 2816(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 320(DI), Y2
+	VMOVUPS 1856(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1088(DI), Y3
+	VMOVUPS 2624(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 704(DI), Y3
+	VMOVUPS 2240(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1472(DI), Y4
+	VMOVUPS 3008(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Y0
+	VMOVUPS 160(DI), Y1
+	VMOVUPS 1696(DI), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 928(DI), Y2
+	VMOVUPS 2464(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 544(DI), Y2
+	VMOVUPS 2080(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1312(DI), Y3
+	VMOVUPS 2848(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 352(DI), Y2
+	VMOVUPS 1888(DI), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 1120(DI), Y3
+	VMOVUPS 2656(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 736(DI), Y3
+	VMOVUPS 2272(DI), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 1504(DI), Y4
+	VMOVUPS 3040(DI), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 29376(CX)(AX*4)
+	JMP     folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 384(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 192(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 576(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 416(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 224(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 608(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Y0
+	VMOVUPS 64(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 448(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 256(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 640(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Y0
+	VMOVUPS 96(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 480(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 288(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 672(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Y0
+	VMOVUPS 128(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 512(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 320(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 704(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Y0
+	VMOVUPS 160(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 544(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 352(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 736(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X8, X8
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y1
+	VPMAXSD     Y0, Y1, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     41344(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     42432(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     43520(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     44608(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU     44608(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VMOVUPS     45696(CX)(AX*4), Y6
+	VPMAXSD     Y5, Y6, Y5
+	VMOVUPS     Y5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU     45696(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), Y6
+	VMOVUPS     46784(CX)(AX*4), Y7
+	VPMAXSD     Y6, Y7, Y6
+	VMOVUPS     Y6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	VMOVDQU     46784(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), Y7
+	VMOVUPS     47872(CX)(AX*4), Y8
+	VPMAXSD     Y7, Y8, Y7
+	VMOVUPS     Y7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X8, X8
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X8, X8
+	VMOVDQU     47872(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+
+edgeDone12:
+	VMOVUPS (R8), Y8
+	VSUBPS  Y2, Y3, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS all32_0<>+0(SB), Y10
+	VADDPS  Y10, Y9, Y9
+	VMOVUPS 23936(CX)(AX*4), Y10
+	VADDPS  Y9, Y10, Y9
+	VMOVUPS Y9, 23936(CX)(AX*4)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y4, Y5, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS all32_0<>+0(SB), Y10
+	VADDPS  Y10, Y9, Y9
+	VMOVUPS 25024(CX)(AX*4), Y10
+	VADDPS  Y9, Y10, Y9
+	VMOVUPS Y9, 25024(CX)(AX*4)
+	VSUBPS  Y4, Y5, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS all32_0<>+0(SB), Y10
+	VADDPS  Y10, Y9, Y9
+	VMOVUPS 26112(CX)(AX*4), Y10
+	VADDPS  Y9, Y10, Y9
+	VMOVUPS Y9, 26112(CX)(AX*4)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y2, Y3, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS all32_0<>+0(SB), Y10
+	VADDPS  Y10, Y9, Y9
+	VMOVUPS 27200(CX)(AX*4), Y10
+	VADDPS  Y9, Y10, Y9
+	VMOVUPS Y9, 27200(CX)(AX*4)
+	VSUBPS  Y4, Y6, Y4
+	VSUBPS  Y0, Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 28288(CX)(AX*4), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS Y0, 28288(CX)(AX*4)
+	VSUBPS  Y5, Y7, Y0
+	VSUBPS  Y1, Y3, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS 29376(CX)(AX*4), Y1
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX2F32(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShift3AVX2F32(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X1, X1
+	MOVQ        16(R8), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X2, X2
+	MOVQ        24(R8), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPS      (R9), Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     (R8), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (SI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (SI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (SI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (SI)(R11*4), X2, X2
+	VMOVDQU     (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPS      (R9), Y1, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVAPS     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000440, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        40256(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X1, X1
+	MOVQ        40264(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X1, X1
+	MOVQ        40272(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        40280(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	MOVQ        41344(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        41352(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	MOVQ        41360(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        41368(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        42432(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        42440(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	MOVQ        42448(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        42456(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        43520(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        43528(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	MOVQ        43536(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        43544(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	MOVQ        44608(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        44616(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	MOVQ        44624(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X6, X6
+	MOVQ        44632(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	MOVQ        45696(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X6, X6
+	MOVQ        45704(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X6, X6
+	MOVQ        45712(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X7, X7
+	MOVQ        45720(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	MOVQ        46784(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X7, X7
+	MOVQ        46792(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X7, X7
+	MOVQ        46800(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X8, X8
+	MOVQ        46808(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+	MOVQ        47872(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X8, X8
+	MOVQ        47880(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X8, X8
+	MOVQ        47888(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X9
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X9, X9
+	MOVQ        47896(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X9, X9
+	VINSERTF128 $0x01, X9, Y8, Y8
+	VMOVAPS     Y8, Y8
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), Y1
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y1, Y2, Y1
+	VMOVUPS     Y1, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X1, X1
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     40272(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPS     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X2, X2
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X2, X2
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X2, X2
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X2, X4, X2
+	VMOVDQU     41360(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X3, X3
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X3, X3
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X3, X3
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X3, X5, X3
+	VMOVDQU     42448(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X4, X4
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X4, X4
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X4, X4
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X4, X6, X4
+	VMOVDQU     43536(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPS     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VMOVUPS     44608(CX)(AX*4), Y6
+	VPMAXSD     Y5, Y6, Y5
+	VMOVUPS     Y5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X5, X5
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X5, X5
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X5, X5
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X6, X6
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X5, X7, X5
+	VMOVDQU     44624(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPS     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), Y6
+	VMOVUPS     45696(CX)(AX*4), Y7
+	VPMAXSD     Y6, Y7, Y6
+	VMOVUPS     Y6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X6, X6
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X6, X6
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X6, X6
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X7, X7
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X6, X8, X6
+	VMOVDQU     45712(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPS     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), Y7
+	VMOVUPS     46784(CX)(AX*4), Y8
+	VPMAXSD     Y7, Y8, Y7
+	VMOVUPS     Y7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X7, X7
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X7, X7
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X7, X7
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X8, X8
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X7, X9, X7
+	VMOVDQU     46800(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPS     Y7, Y7
+	VMOVUPS     all32_0<>+0(SB), Y8
+	VMOVUPS     47872(CX)(AX*4), Y9
+	VPMAXSD     Y8, Y9, Y8
+	VMOVUPS     Y8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X8, X8
+	MOVQ        50056(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X8, X8
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X8, X8
+	MOVQ        50064(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVD       (BX)(R9*4), X9
+	SHRQ        $0x20, R8
+	VPINSRD     $0x01, (BX)(R8*4), X9, X9
+	MOVQ        50072(CX)(AX*4), R8
+	MOVL        R8, R9
+	VPINSRD     $0x02, (BX)(R9*4), X9, X9
+	SHRQ        $0x20, R8
+	VPINSRD     $0x03, (BX)(R8*4), X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPANDN      X8, X10, X8
+	VMOVDQU     47888(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPANDN      X9, X10, X9
+	VINSERTF128 $0x01, X9, Y8, Y8
+	VMOVAPS     Y8, Y8
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y9
+	VSUBPS       Y3, Y4, Y10
+	VSUBPS       Y5, Y6, Y11
+	VSUBPS       Y7, Y8, Y12
+	VMOVUPS      14144(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      17408(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      14144(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      17408(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 36(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      1088(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y9
+	VSUBPS       Y2, Y4, Y10
+	VSUBPS       Y5, Y7, Y11
+	VSUBPS       Y6, Y8, Y12
+	VMOVUPS      13056(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      16320(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      13056(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      16320(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 40(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      2176(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y5, Y1
+	VSUBPS       Y2, Y6, Y2
+	VSUBPS       Y3, Y7, Y3
+	VSUBPS       Y4, Y8, Y4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      13056(CX)(AX*4), Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y1, Y1
+	VADDPS       Y1, Y5, Y1
+	VMOVUPS      16320(CX)(AX*4), Y5
+	VMOVUPS      14144(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      13056(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y5
+	VMULPS       Y5, Y2, Y2
+	VMULPS       Y2, Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 44(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros12:
+	VMOVUPS 22848(CX)(AX*4), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VCMPPS  $0x04, Y4, Y3, Y3
+	VMULPS  Y2, Y1, Y1
+	VANDPS  Y1, Y3, Y1
+	VMOVUPS 3264(CX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	MOVQ    AX, R8
+	LEAQ    -8(DX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	VMOVDQU Y0, (DI)(R8*4)
+	ADDQ    $0x00000008, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX2F64(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, CMOV
 TEXT ·gatherSampleAVX2F64(SB), NOSPLIT, $0-40
@@ -24800,6 +49752,95 @@ edgeDone4:
 	CMPQ    R8, R9
 	CMOVQGT R9, R8
 	VMOVDQU Y0, (DI)(R8*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX2F64(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, CMOV
+TEXT ·gatherShiftNearestAVX2F64(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ        AX, DX
+	JGE         done2
+	VMOVUPD     all32_0<>+0(SB), Y0
+	VMOVAPD     Y0, Y0
+	TESTQ       BX, BX
+	JE          none3
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge4
+	MOVQ        80512(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVQ       (BX)(R8*8), X1
+	SHRQ        $0x20, DI
+	VPINSRQ     $0x01, (BX)(DI*8), X1, X1
+	MOVQ        80520(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVQ       (BX)(R8*8), X2
+	SHRQ        $0x20, DI
+	VPINSRQ     $0x01, (BX)(DI*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	JMP         edgeDone5
+
+edge4:
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     80512(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVQ       (BX)(R8*8), X1
+	SHRQ        $0x20, DI
+	VPINSRQ     $0x01, (BX)(DI*8), X1, X1
+	MOVQ        90312(CX)(AX*4), DI
+	MOVL        DI, R8
+	VMOVQ       (BX)(R8*8), X2
+	SHRQ        $0x20, DI
+	VPINSRQ     $0x01, (BX)(DI*8), X2, X2
+	VPMOVSXDQ   80512(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+
+edgeDone5:
+none3:
+	VMOVUPD all32_0<>+0(SB), Y1
+	VMOVUPD 2176(CX)(AX*8), Y2
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVAPD Y0, Y0
+	VMOVUPD all32_0<>+0(SB), Y1
+	VMOVUPD 4352(CX)(AX*8), Y2
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVAPD Y0, Y0
+	VMOVUPD all32_0<>+0(SB), Y1
+	VMOVUPD 6528(CX)(AX*8), Y2
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVAPD Y0, Y0
+	MOVQ    AX, DI
+	LEAQ    -4(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	VMOVDQU Y0, (SI)(DI*8)
 	ADDQ    $0x00000004, AX
 	JMP     vector1
 
@@ -25480,6 +50521,752 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, CMOV
+TEXT ·gatherBends2AVX2F64(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPD all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -4(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*8), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        80512(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	MOVQ        80520(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        82688(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	MOVQ        82696(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        83776(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	MOVQ        83784(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+
+edgeDone8:
+	VMOVUPD (R8), Y4
+	VSUBPD  Y2, Y3, Y2
+	VSUBPD  Y0, Y1, Y0
+	VSUBPD  Y0, Y2, Y0
+	VMULPD  Y0, Y4, Y0
+	VMOVUPD Y0, (R10)
+	ADDQ    $0x00000020, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPD 47872(CX)(AX*8), Y0
+	VMOVUPD (DI), Y1
+	VMOVUPD 256(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 384(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 320(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 192(DI), Y3
+	VMOVUPD 448(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 32(DI), Y2
+	VMOVUPD 288(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 160(DI), Y3
+	VMOVUPD 416(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 96(DI), Y3
+	VMOVUPD 352(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 224(DI), Y4
+	VMOVUPD 480(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 47872(CX)(AX*8)
+	JMP     folded10
+
+few9:
+	VMOVUPD 47872(CX)(AX*8), Y0
+	VMOVUPD (DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 64(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 32(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 96(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 47872(CX)(AX*8)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        80512(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	MOVQ        80520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        82688(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	MOVQ        82696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        83776(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	MOVQ        83784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+
+edgeDone12:
+	VMOVUPD (R8), Y4
+	VSUBPD  Y2, Y3, Y2
+	VSUBPD  Y0, Y1, Y0
+	VSUBPD  Y0, Y2, Y0
+	VMULPD  Y0, Y4, Y0
+	VMOVUPD all32_0<>+0(SB), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD 47872(CX)(AX*8), Y1
+	VADDPD  Y0, Y1, Y0
+	VMOVUPD Y0, 47872(CX)(AX*8)
+
+summed6:
+	ADDQ $0x00000004, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX2F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, CMOV
+TEXT ·gatherShift2AVX2F64(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPD all32_0<>+0(SB), Y0
+	VMOVAPD Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    80512(CX)(AX*4), R8
+	LEAQ    8704(CX)(AX*8), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPD      (R9), Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000880, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     (R8), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X2, X2
+	VPMOVSXDQ   (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   8(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPD      (R9), Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000880, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        80512(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X1
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X1, X1
+	MOVQ        80520(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        81600(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	MOVQ        81608(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        82688(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	MOVQ        82696(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        83776(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	MOVQ        83784(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     80512(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X1
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	VPMOVSXDQ   80512(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     81600(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	VPMOVSXDQ   81600(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   81608(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     82688(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	VPMOVSXDQ   82688(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   82696(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X4
+	VMOVUPS     83776(CX)(AX*4), X5
+	VPMAXSD     X4, X5, X4
+	VMOVUPS     X4, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	VPMOVSXDQ   83776(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X4, X6, X4
+	VPMOVSXDQ   83784(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+
+edgeDone9:
+	VSUBPD       Y1, Y2, Y5
+	VSUBPD       Y3, Y4, Y6
+	VMOVUPD      28288(CX)(AX*8), Y7
+	VMULPD       Y7, Y5, Y5
+	VMOVUPD      34816(CX)(AX*8), Y7
+	VMULPD       Y7, Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	VBROADCASTSD 72(CX), Y6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      39168(CX)(AX*8), Y6
+	VMOVAPD      Y6, Y6
+	VMOVUPD      all32_0<>+0(SB), Y7
+	VCMPPD       $0x04, Y7, Y6, Y7
+	VANDPD       Y5, Y7, Y5
+	VMOVAPD      Y5, Y5
+
+zeros10:
+	VMOVUPD      45696(CX)(AX*8), Y7
+	VMOVUPD      all32_0<>+0(SB), Y8
+	VCMPPD       $0x04, Y8, Y7, Y7
+	VMULPD       Y6, Y5, Y5
+	VANDPD       Y5, Y7, Y5
+	VMOVUPD      2176(CX)(AX*8), Y6
+	VMULPD       Y6, Y5, Y5
+	VADDPD       Y5, Y0, Y0
+	VMOVAPD      Y0, Y0
+	VSUBPD       Y1, Y3, Y1
+	VSUBPD       Y2, Y4, Y2
+	VMOVUPD      26112(CX)(AX*8), Y3
+	VMULPD       Y3, Y1, Y1
+	VMOVUPD      32640(CX)(AX*8), Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	VBROADCASTSD 80(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      41344(CX)(AX*8), Y2
+	VMOVAPD      Y2, Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y3
+	VANDPD       Y1, Y3, Y1
+	VMOVAPD      Y1, Y1
+
+zeros11:
+	VMOVUPD 45696(CX)(AX*8), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VCMPPD  $0x04, Y4, Y3, Y3
+	VMULPD  Y2, Y1, Y1
+	VANDPD  Y1, Y3, Y1
+	VMOVUPD 4352(CX)(AX*8), Y2
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVAPD Y0, Y0
+	MOVQ    AX, R8
+	LEAQ    -4(DX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	VMOVDQU Y0, (DI)(R8*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -27071,6 +52858,1663 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, CMOV
+TEXT ·gatherBends3AVX2F64(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPD all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+	VMOVUPS Y0, 512(AX)
+	VMOVUPS Y0, 544(AX)
+	VMOVUPS Y0, 576(AX)
+	VMOVUPS Y0, 608(AX)
+	VMOVUPS Y0, 640(AX)
+	VMOVUPS Y0, 672(AX)
+	VMOVUPS Y0, 704(AX)
+	VMOVUPS Y0, 736(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 768(AX)
+	VMOVUPS Y0, 800(AX)
+	VMOVUPS Y0, 832(AX)
+	VMOVUPS Y0, 864(AX)
+	VMOVUPS Y0, 896(AX)
+	VMOVUPS Y0, 928(AX)
+	VMOVUPS Y0, 960(AX)
+	VMOVUPS Y0, 992(AX)
+	VMOVUPS Y0, 1024(AX)
+	VMOVUPS Y0, 1056(AX)
+	VMOVUPS Y0, 1088(AX)
+	VMOVUPS Y0, 1120(AX)
+	VMOVUPS Y0, 1152(AX)
+	VMOVUPS Y0, 1184(AX)
+	VMOVUPS Y0, 1216(AX)
+	VMOVUPS Y0, 1248(AX)
+	VMOVUPS Y0, 1280(AX)
+	VMOVUPS Y0, 1312(AX)
+	VMOVUPS Y0, 1344(AX)
+	VMOVUPS Y0, 1376(AX)
+	VMOVUPS Y0, 1408(AX)
+	VMOVUPS Y0, 1440(AX)
+	VMOVUPS Y0, 1472(AX)
+	VMOVUPS Y0, 1504(AX)
+	VMOVUPS Y0, 1536(AX)
+	VMOVUPS Y0, 1568(AX)
+	VMOVUPS Y0, 1600(AX)
+	VMOVUPS Y0, 1632(AX)
+	VMOVUPS Y0, 1664(AX)
+	VMOVUPS Y0, 1696(AX)
+	VMOVUPS Y0, 1728(AX)
+	VMOVUPS Y0, 1760(AX)
+	VMOVUPS Y0, 1792(AX)
+	VMOVUPS Y0, 1824(AX)
+	VMOVUPS Y0, 1856(AX)
+	VMOVUPS Y0, 1888(AX)
+	VMOVUPS Y0, 1920(AX)
+	VMOVUPS Y0, 1952(AX)
+	VMOVUPS Y0, 1984(AX)
+	VMOVUPS Y0, 2016(AX)
+	VMOVUPS Y0, 2048(AX)
+	VMOVUPS Y0, 2080(AX)
+	VMOVUPS Y0, 2112(AX)
+	VMOVUPS Y0, 2144(AX)
+	VMOVUPS Y0, 2176(AX)
+	VMOVUPS Y0, 2208(AX)
+	VMOVUPS Y0, 2240(AX)
+	VMOVUPS Y0, 2272(AX)
+	VMOVUPS Y0, 2304(AX)
+	VMOVUPS Y0, 2336(AX)
+	VMOVUPS Y0, 2368(AX)
+	VMOVUPS Y0, 2400(AX)
+	VMOVUPS Y0, 2432(AX)
+	VMOVUPS Y0, 2464(AX)
+	VMOVUPS Y0, 2496(AX)
+	VMOVUPS Y0, 2528(AX)
+	VMOVUPS Y0, 2560(AX)
+	VMOVUPS Y0, 2592(AX)
+	VMOVUPS Y0, 2624(AX)
+	VMOVUPS Y0, 2656(AX)
+	VMOVUPS Y0, 2688(AX)
+	VMOVUPS Y0, 2720(AX)
+	VMOVUPS Y0, 2752(AX)
+	VMOVUPS Y0, 2784(AX)
+	VMOVUPS Y0, 2816(AX)
+	VMOVUPS Y0, 2848(AX)
+	VMOVUPS Y0, 2880(AX)
+	VMOVUPS Y0, 2912(AX)
+	VMOVUPS Y0, 2944(AX)
+	VMOVUPS Y0, 2976(AX)
+	VMOVUPS Y0, 3008(AX)
+	VMOVUPS Y0, 3040(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -4(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*8), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge7
+	MOVQ        80512(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	MOVQ        80520(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        82688(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	MOVQ        82696(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        83776(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	MOVQ        83784(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        84864(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	MOVQ        84872(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X5
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	MOVQ        85952(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X5
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X5, X5
+	MOVQ        85960(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X6
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	MOVQ        87040(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X6
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X6, X6
+	MOVQ        87048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X7
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	MOVQ        88128(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X7
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X7, X7
+	MOVQ        88136(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X8
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+	JMP         edgeDone8
+
+edge7:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X4
+	VMOVUPS     84864(CX)(AX*4), X5
+	VPMAXSD     X4, X5, X4
+	VMOVUPS     X4, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X5
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ   84864(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X4, X6, X4
+	VPMOVSXDQ   84872(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), X5
+	VMOVUPS     85952(CX)(AX*4), X6
+	VPMAXSD     X5, X6, X5
+	VMOVUPS     X5, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X5
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X5, X5
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X6
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ   85952(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X5, X7, X5
+	VPMOVSXDQ   85960(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), X6
+	VMOVUPS     87040(CX)(AX*4), X7
+	VPMAXSD     X6, X7, X6
+	VMOVUPS     X6, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X6
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X6, X6
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X7
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X7, X7
+	VPMOVSXDQ   87040(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X6, X8, X6
+	VPMOVSXDQ   87048(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), X7
+	VMOVUPS     88128(CX)(AX*4), X8
+	VPMAXSD     X7, X8, X7
+	VMOVUPS     X7, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X7
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X7, X7
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X8
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X8, X8
+	VPMOVSXDQ   88128(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X7, X9, X7
+	VPMOVSXDQ   88136(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+
+edgeDone8:
+	VMOVUPD (R8), Y8
+	VSUBPD  Y2, Y3, Y9
+	VSUBPD  Y0, Y1, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD Y9, (R10)
+	VSUBPD  Y6, Y7, Y9
+	VSUBPD  Y4, Y5, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD Y9, 32(R10)
+	VSUBPD  Y4, Y5, Y9
+	VSUBPD  Y0, Y1, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD Y9, 64(R10)
+	VSUBPD  Y6, Y7, Y9
+	VSUBPD  Y2, Y3, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD Y9, 96(R10)
+	VSUBPD  Y4, Y6, Y4
+	VSUBPD  Y0, Y2, Y0
+	VSUBPD  Y0, Y4, Y0
+	VMULPD  Y0, Y8, Y0
+	VMOVUPD Y0, 128(R10)
+	VSUBPD  Y5, Y7, Y0
+	VSUBPD  Y1, Y3, Y1
+	VSUBPD  Y1, Y0, Y0
+	VMULPD  Y0, Y8, Y0
+	VMOVUPD Y0, 160(R10)
+	ADDQ    $0x000000c0, R10
+	ADDQ    BX, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNE     channel4
+	MOVQ    terms+56(FP), DI
+	MOVQ    channels+48(FP), R8
+	CMPQ    R8, $0x04
+	JLE     few9
+	VMOVUPD 47872(CX)(AX*8), Y0
+	VMOVUPD (DI), Y1
+	VMOVUPD 1536(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 768(DI), Y2
+	VMOVUPD 2304(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 384(DI), Y2
+	VMOVUPD 1920(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1152(DI), Y3
+	VMOVUPD 2688(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 1728(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 960(DI), Y3
+	VMOVUPD 2496(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 576(DI), Y3
+	VMOVUPD 2112(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1344(DI), Y4
+	VMOVUPD 2880(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 47872(CX)(AX*8)
+	VMOVUPD 50048(CX)(AX*8), Y0
+	VMOVUPD 32(DI), Y1
+	VMOVUPD 1568(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 800(DI), Y2
+	VMOVUPD 2336(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 416(DI), Y2
+	VMOVUPD 1952(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1184(DI), Y3
+	VMOVUPD 2720(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 224(DI), Y2
+	VMOVUPD 1760(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 992(DI), Y3
+	VMOVUPD 2528(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 608(DI), Y3
+	VMOVUPD 2144(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1376(DI), Y4
+	VMOVUPD 2912(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 50048(CX)(AX*8)
+	VMOVUPD 52224(CX)(AX*8), Y0
+	VMOVUPD 64(DI), Y1
+	VMOVUPD 1600(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 832(DI), Y2
+	VMOVUPD 2368(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 448(DI), Y2
+	VMOVUPD 1984(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1216(DI), Y3
+	VMOVUPD 2752(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 256(DI), Y2
+	VMOVUPD 1792(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1024(DI), Y3
+	VMOVUPD 2560(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 640(DI), Y3
+	VMOVUPD 2176(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1408(DI), Y4
+	VMOVUPD 2944(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 52224(CX)(AX*8)
+	VMOVUPD 54400(CX)(AX*8), Y0
+	VMOVUPD 96(DI), Y1
+	VMOVUPD 1632(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 864(DI), Y2
+	VMOVUPD 2400(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 480(DI), Y2
+	VMOVUPD 2016(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1248(DI), Y3
+	VMOVUPD 2784(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 288(DI), Y2
+	VMOVUPD 1824(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1056(DI), Y3
+	VMOVUPD 2592(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 672(DI), Y3
+	VMOVUPD 2208(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1440(DI), Y4
+	VMOVUPD 2976(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 54400(CX)(AX*8)
+	VMOVUPD 56576(CX)(AX*8), Y0
+	VMOVUPD 128(DI), Y1
+	VMOVUPD 1664(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 896(DI), Y2
+	VMOVUPD 2432(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 512(DI), Y2
+	VMOVUPD 2048(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1280(DI), Y3
+	VMOVUPD 2816(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 320(DI), Y2
+	VMOVUPD 1856(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1088(DI), Y3
+	VMOVUPD 2624(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 704(DI), Y3
+	VMOVUPD 2240(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1472(DI), Y4
+	VMOVUPD 3008(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 56576(CX)(AX*8)
+	VMOVUPD 58752(CX)(AX*8), Y0
+	VMOVUPD 160(DI), Y1
+	VMOVUPD 1696(DI), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 928(DI), Y2
+	VMOVUPD 2464(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 544(DI), Y2
+	VMOVUPD 2080(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1312(DI), Y3
+	VMOVUPD 2848(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 352(DI), Y2
+	VMOVUPD 1888(DI), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 1120(DI), Y3
+	VMOVUPD 2656(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 736(DI), Y3
+	VMOVUPD 2272(DI), Y4
+	VADDPD  Y4, Y3, Y3
+	VMOVUPD 1504(DI), Y4
+	VMOVUPD 3040(DI), Y5
+	VADDPD  Y5, Y4, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 58752(CX)(AX*8)
+	JMP     folded10
+
+few9:
+	VMOVUPD 47872(CX)(AX*8), Y0
+	VMOVUPD (DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 384(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 192(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 576(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 47872(CX)(AX*8)
+	VMOVUPD 50048(CX)(AX*8), Y0
+	VMOVUPD 32(DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 416(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 224(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 608(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 50048(CX)(AX*8)
+	VMOVUPD 52224(CX)(AX*8), Y0
+	VMOVUPD 64(DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 448(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 256(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 640(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 52224(CX)(AX*8)
+	VMOVUPD 54400(CX)(AX*8), Y0
+	VMOVUPD 96(DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 480(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 288(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 672(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 54400(CX)(AX*8)
+	VMOVUPD 56576(CX)(AX*8), Y0
+	VMOVUPD 128(DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 512(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 320(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 704(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 56576(CX)(AX*8)
+	VMOVUPD 58752(CX)(AX*8), Y0
+	VMOVUPD 160(DI), Y1
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 544(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD 352(DI), Y2
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD 736(DI), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 58752(CX)(AX*8)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        80512(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	MOVQ        80520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        82688(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	MOVQ        82696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        83776(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	MOVQ        83784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        84864(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	MOVQ        84872(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	MOVQ        85952(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	MOVQ        85960(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	MOVQ        87040(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	MOVQ        87048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	MOVQ        88128(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	MOVQ        88136(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X8
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X4
+	VMOVUPS     84864(CX)(AX*4), X5
+	VPMAXSD     X4, X5, X4
+	VMOVUPS     X4, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ   84864(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X4, X6, X4
+	VPMOVSXDQ   84872(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), X5
+	VMOVUPS     85952(CX)(AX*4), X6
+	VPMAXSD     X5, X6, X5
+	VMOVUPS     X5, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ   85952(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X5, X7, X5
+	VPMOVSXDQ   85960(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), X6
+	VMOVUPS     87040(CX)(AX*4), X7
+	VPMAXSD     X6, X7, X6
+	VMOVUPS     X6, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	VPMOVSXDQ   87040(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X6, X8, X6
+	VPMOVSXDQ   87048(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), X7
+	VMOVUPS     88128(CX)(AX*4), X8
+	VPMAXSD     X7, X8, X7
+	VMOVUPS     X7, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X8
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X8, X8
+	VPMOVSXDQ   88128(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X7, X9, X7
+	VPMOVSXDQ   88136(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+
+edgeDone12:
+	VMOVUPD (R8), Y8
+	VSUBPD  Y2, Y3, Y9
+	VSUBPD  Y0, Y1, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD all32_0<>+0(SB), Y10
+	VADDPD  Y10, Y9, Y9
+	VMOVUPD 47872(CX)(AX*8), Y10
+	VADDPD  Y9, Y10, Y9
+	VMOVUPD Y9, 47872(CX)(AX*8)
+	VSUBPD  Y6, Y7, Y9
+	VSUBPD  Y4, Y5, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD all32_0<>+0(SB), Y10
+	VADDPD  Y10, Y9, Y9
+	VMOVUPD 50048(CX)(AX*8), Y10
+	VADDPD  Y9, Y10, Y9
+	VMOVUPD Y9, 50048(CX)(AX*8)
+	VSUBPD  Y4, Y5, Y9
+	VSUBPD  Y0, Y1, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD all32_0<>+0(SB), Y10
+	VADDPD  Y10, Y9, Y9
+	VMOVUPD 52224(CX)(AX*8), Y10
+	VADDPD  Y9, Y10, Y9
+	VMOVUPD Y9, 52224(CX)(AX*8)
+	VSUBPD  Y6, Y7, Y9
+	VSUBPD  Y2, Y3, Y10
+	VSUBPD  Y10, Y9, Y9
+	VMULPD  Y9, Y8, Y9
+	VMOVUPD all32_0<>+0(SB), Y10
+	VADDPD  Y10, Y9, Y9
+	VMOVUPD 54400(CX)(AX*8), Y10
+	VADDPD  Y9, Y10, Y9
+	VMOVUPD Y9, 54400(CX)(AX*8)
+	VSUBPD  Y4, Y6, Y4
+	VSUBPD  Y0, Y2, Y0
+	VSUBPD  Y0, Y4, Y0
+	VMULPD  Y0, Y8, Y0
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 56576(CX)(AX*8), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD Y0, 56576(CX)(AX*8)
+	VSUBPD  Y5, Y7, Y0
+	VSUBPD  Y1, Y3, Y1
+	VSUBPD  Y1, Y0, Y0
+	VMULPD  Y0, Y8, Y0
+	VMOVUPD all32_0<>+0(SB), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD 58752(CX)(AX*8), Y1
+	VADDPD  Y0, Y1, Y0
+	VMOVUPD Y0, 58752(CX)(AX*8)
+
+summed6:
+	ADDQ $0x00000004, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX2F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, CMOV
+TEXT ·gatherShift3AVX2F64(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPD all32_0<>+0(SB), Y0
+	VMOVAPD Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    80512(CX)(AX*4), R8
+	LEAQ    8704(CX)(AX*8), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ        (R8), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X1, X1
+	MOVQ        8(R8), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPD      (R9), Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000880, R9
+	DECQ        R10
+	JNE         taps6
+	JMP         edgeDone5
+
+edge4:
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     (R8), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (SI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (SI)(R11*8), X2, X2
+	VPMOVSXDQ   (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   8(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMULPD      (R9), Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VMOVAPD     Y0, Y0
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000880, R9
+	DECQ        R10
+	JNE         taps7
+
+edgeDone5:
+none3:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge8
+	MOVQ        80512(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X1
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X1, X1
+	MOVQ        80520(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	MOVQ        81600(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	MOVQ        81608(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        82688(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	MOVQ        82696(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        83776(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	MOVQ        83784(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	MOVQ        84864(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	MOVQ        84872(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X6
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X6, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	MOVQ        85952(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X6
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X6, X6
+	MOVQ        85960(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X7
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X7, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	MOVQ        87040(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X7
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X7, X7
+	MOVQ        87048(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X8
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X8, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+	MOVQ        88128(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X8
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X8, X8
+	MOVQ        88136(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X9
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X9, X9
+	VINSERTF128 $0x01, X9, Y8, Y8
+	VMOVAPD     Y8, Y8
+	JMP         edgeDone9
+
+edge8:
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     80512(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X1
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	VPMOVSXDQ   80512(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y1
+	VMOVAPD     Y1, Y1
+	VMOVUPS     all32_0<>+0(SB), X2
+	VMOVUPS     81600(CX)(AX*4), X3
+	VPMAXSD     X2, X3, X2
+	VMOVUPS     X2, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X2
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X2, X2
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	VPMOVSXDQ   81600(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X2, X4, X2
+	VPMOVSXDQ   81608(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y2, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X3
+	VMOVUPS     82688(CX)(AX*4), X4
+	VPMAXSD     X3, X4, X3
+	VMOVUPS     X3, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X3
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X3, X3
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	VPMOVSXDQ   82688(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X3, X5, X3
+	VPMOVSXDQ   82696(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y3, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X4
+	VMOVUPS     83776(CX)(AX*4), X5
+	VPMAXSD     X4, X5, X4
+	VMOVUPS     X4, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X4
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X4, X4
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	VPMOVSXDQ   83776(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X4, X6, X4
+	VPMOVSXDQ   83784(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y4, Y4
+	VMOVAPD     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), X5
+	VMOVUPS     84864(CX)(AX*4), X6
+	VPMAXSD     X5, X6, X5
+	VMOVUPS     X5, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X5
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X5, X5
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X6
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X6, X6
+	VPMOVSXDQ   84864(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X5, X7, X5
+	VPMOVSXDQ   84872(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y5, Y5
+	VMOVAPD     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), X6
+	VMOVUPS     85952(CX)(AX*4), X7
+	VPMAXSD     X6, X7, X6
+	VMOVUPS     X6, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X6
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X6, X6
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X7
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X7, X7
+	VPMOVSXDQ   85952(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X6, X8, X6
+	VPMOVSXDQ   85960(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y6, Y6
+	VMOVAPD     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), X7
+	VMOVUPS     87040(CX)(AX*4), X8
+	VPMAXSD     X7, X8, X7
+	VMOVUPS     X7, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X7
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X7, X7
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X8
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X8, X8
+	VPMOVSXDQ   87040(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X7, X9, X7
+	VPMOVSXDQ   87048(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y7, Y7
+	VMOVAPD     Y7, Y7
+	VMOVUPS     all32_0<>+0(SB), X8
+	VMOVUPS     88128(CX)(AX*4), X9
+	VPMAXSD     X8, X9, X8
+	VMOVUPS     X8, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X8
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X8, X8
+	MOVQ        90312(CX)(AX*4), R8
+	MOVL        R8, R9
+	VMOVQ       (BX)(R9*8), X9
+	SHRQ        $0x20, R8
+	VPINSRQ     $0x01, (BX)(R8*8), X9, X9
+	VPMOVSXDQ   88128(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPSHUFD     $0xf5, X10, X10
+	VPANDN      X8, X10, X8
+	VPMOVSXDQ   88136(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPSHUFD     $0xf5, X10, X10
+	VPANDN      X9, X10, X9
+	VINSERTF128 $0x01, X9, Y8, Y8
+	VMOVAPD     Y8, Y8
+
+edgeDone9:
+	VSUBPD       Y1, Y2, Y9
+	VSUBPD       Y3, Y4, Y10
+	VSUBPD       Y5, Y6, Y11
+	VSUBPD       Y7, Y8, Y12
+	VMOVUPD      28288(CX)(AX*8), Y13
+	VMULPD       Y13, Y9, Y9
+	VMOVUPD      34816(CX)(AX*8), Y13
+	VMULPD       Y13, Y10, Y10
+	VADDPD       Y10, Y9, Y9
+	VMOVUPD      28288(CX)(AX*8), Y10
+	VMULPD       Y10, Y11, Y10
+	VMOVUPD      34816(CX)(AX*8), Y11
+	VMULPD       Y11, Y12, Y11
+	VADDPD       Y11, Y10, Y10
+	VMOVUPD      30464(CX)(AX*8), Y11
+	VMULPD       Y11, Y9, Y9
+	VMOVUPD      36992(CX)(AX*8), Y11
+	VMULPD       Y11, Y10, Y10
+	VADDPD       Y10, Y9, Y9
+	VBROADCASTSD 72(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPD      39168(CX)(AX*8), Y10
+	VMOVAPD      Y10, Y10
+	VMOVUPD      all32_0<>+0(SB), Y11
+	VCMPPD       $0x04, Y11, Y10, Y11
+	VANDPD       Y9, Y11, Y9
+	VMOVAPD      Y9, Y9
+
+zeros10:
+	VMOVUPD      45696(CX)(AX*8), Y11
+	VMOVUPD      all32_0<>+0(SB), Y12
+	VCMPPD       $0x04, Y12, Y11, Y11
+	VMULPD       Y10, Y9, Y9
+	VANDPD       Y9, Y11, Y9
+	VMOVUPD      2176(CX)(AX*8), Y10
+	VMULPD       Y10, Y9, Y9
+	VADDPD       Y9, Y0, Y0
+	VMOVAPD      Y0, Y0
+	VSUBPD       Y1, Y3, Y9
+	VSUBPD       Y2, Y4, Y10
+	VSUBPD       Y5, Y7, Y11
+	VSUBPD       Y6, Y8, Y12
+	VMOVUPD      26112(CX)(AX*8), Y13
+	VMULPD       Y13, Y9, Y9
+	VMOVUPD      32640(CX)(AX*8), Y13
+	VMULPD       Y13, Y10, Y10
+	VADDPD       Y10, Y9, Y9
+	VMOVUPD      26112(CX)(AX*8), Y10
+	VMULPD       Y10, Y11, Y10
+	VMOVUPD      32640(CX)(AX*8), Y11
+	VMULPD       Y11, Y12, Y11
+	VADDPD       Y11, Y10, Y10
+	VMOVUPD      30464(CX)(AX*8), Y11
+	VMULPD       Y11, Y9, Y9
+	VMOVUPD      36992(CX)(AX*8), Y11
+	VMULPD       Y11, Y10, Y10
+	VADDPD       Y10, Y9, Y9
+	VBROADCASTSD 80(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPD      41344(CX)(AX*8), Y10
+	VMOVAPD      Y10, Y10
+	VMOVUPD      all32_0<>+0(SB), Y11
+	VCMPPD       $0x04, Y11, Y10, Y11
+	VANDPD       Y9, Y11, Y9
+	VMOVAPD      Y9, Y9
+
+zeros11:
+	VMOVUPD      45696(CX)(AX*8), Y11
+	VMOVUPD      all32_0<>+0(SB), Y12
+	VCMPPD       $0x04, Y12, Y11, Y11
+	VMULPD       Y10, Y9, Y9
+	VANDPD       Y9, Y11, Y9
+	VMOVUPD      4352(CX)(AX*8), Y10
+	VMULPD       Y10, Y9, Y9
+	VADDPD       Y9, Y0, Y0
+	VMOVAPD      Y0, Y0
+	VSUBPD       Y1, Y5, Y1
+	VSUBPD       Y2, Y6, Y2
+	VSUBPD       Y3, Y7, Y3
+	VSUBPD       Y4, Y8, Y4
+	VMOVUPD      all32_0<>+0(SB), Y5
+	VMOVUPD      26112(CX)(AX*8), Y6
+	VMOVUPD      28288(CX)(AX*8), Y7
+	VMULPD       Y7, Y6, Y6
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y1, Y5, Y1
+	VMOVUPD      32640(CX)(AX*8), Y5
+	VMOVUPD      28288(CX)(AX*8), Y6
+	VMULPD       Y6, Y5, Y5
+	VMULPD       Y5, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	VMOVUPD      26112(CX)(AX*8), Y2
+	VMOVUPD      34816(CX)(AX*8), Y5
+	VMULPD       Y5, Y2, Y2
+	VMULPD       Y2, Y3, Y2
+	VADDPD       Y2, Y1, Y1
+	VMOVUPD      32640(CX)(AX*8), Y2
+	VMOVUPD      34816(CX)(AX*8), Y3
+	VMULPD       Y3, Y2, Y2
+	VMULPD       Y2, Y4, Y2
+	VADDPD       Y2, Y1, Y1
+	VBROADCASTSD 88(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPD      43520(CX)(AX*8), Y2
+	VMOVAPD      Y2, Y2
+	VMOVUPD      all32_0<>+0(SB), Y3
+	VCMPPD       $0x04, Y3, Y2, Y3
+	VANDPD       Y1, Y3, Y1
+	VMOVAPD      Y1, Y1
+
+zeros12:
+	VMOVUPD 45696(CX)(AX*8), Y3
+	VMOVUPD all32_0<>+0(SB), Y4
+	VCMPPD  $0x04, Y4, Y3, Y3
+	VMULPD  Y2, Y1, Y1
+	VANDPD  Y1, Y3, Y1
+	VMOVUPD 6528(CX)(AX*8), Y2
+	VMULPD  Y2, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVAPD Y0, Y0
+	MOVQ    AX, R8
+	LEAQ    -4(DX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	VMOVDQU Y0, (DI)(R8*8)
+	ADDQ    $0x00000004, AX
+	JMP     vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX2BF16(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, CMOV
 TEXT ·gatherSampleAVX2BF16(SB), NOSPLIT, $0-40
@@ -27194,6 +54638,133 @@ edgeDone4:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX2BF16(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShiftNearestAVX2BF16(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ      AX, DX
+	JGE       done2
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVAPS   Y0, Y0
+	TESTQ     BX, BX
+	JE        none3
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge4
+	MOVQ      40256(CX)(AX*4), DI
+	MOVL      DI, R8
+	MOVWQZX   (BX)(R8*2), R8
+	VMOVD     R8, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x01, (BX)(DI*2), X1, X1
+	MOVQ      40264(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x02, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x03, (BX)(DI*2), X1, X1
+	MOVQ      40272(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x04, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x05, (BX)(DI*2), X1, X1
+	MOVQ      40280(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x06, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x07, (BX)(DI*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	JMP       edgeDone5
+
+edge4:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), DI
+	MOVL      DI, R8
+	MOVWQZX   (BX)(R8*2), R8
+	VMOVD     R8, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x01, (BX)(DI*2), X1, X1
+	MOVQ      50056(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x02, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x03, (BX)(DI*2), X1, X1
+	MOVQ      50064(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x04, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x05, (BX)(DI*2), X1, X1
+	MOVQ      50072(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x06, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x07, (BX)(DI*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+
+edgeDone5:
+none3:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   1088(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   2176(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   3264(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, DI
+	LEAQ      -8(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   X0, (SI)(DI*2)
 	ADDQ      $0x00000008, AX
 	JMP       vector1
 
@@ -28052,6 +55623,1056 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherBends2AVX2BF16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge7
+	MOVQ      40256(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone8
+
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone8:
+	VPMOVZXWD (R8), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VSUBPS    Y2, Y3, Y2
+	VSUBPS    Y0, Y1, Y0
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   Y0, (R10)
+	ADDQ      $0x00000020, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Y0
+	VMOVUPS   (DI), Y1
+	VMOVUPS   256(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   128(DI), Y2
+	VMOVUPS   384(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   64(DI), Y2
+	VMOVUPS   320(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   192(DI), Y3
+	VMOVUPS   448(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   32(DI), Y2
+	VMOVUPS   288(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   160(DI), Y3
+	VMOVUPS   416(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   96(DI), Y3
+	VMOVUPS   352(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   224(DI), Y4
+	VMOVUPS   480(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 32(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone12:
+	VPMOVZXWD (R8), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VSUBPS    Y2, Y3, Y2
+	VSUBPS    Y0, Y1, Y0
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   23936(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShift2AVX2BF16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ      (R8), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      8(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      16(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      24(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps6
+	JMP       edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps7
+
+edgeDone5:
+none3:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge8
+	MOVQ      40256(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      40264(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      40272(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      40280(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      41344(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      41352(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      41360(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      41368(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      42432(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      42440(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      42448(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      42456(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      43520(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      43528(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      43536(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      43544(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	JMP       edgeDone9
+
+edge8:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   41344(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU   41360(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   41344(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   42432(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU   42448(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   42432(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   43520(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU   43536(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   43520(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y5
+	VSUBPS       Y3, Y4, Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      17408(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VBROADCASTSS 36(CX), Y6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x04, Y7, Y6, Y7
+	VANDPS       Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y7
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VCMPPS       $0x04, Y8, Y7, Y7
+	VMULPS       Y6, Y5, Y5
+	VANDPS       Y5, Y7, Y5
+	VMOVUPS      1088(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y2, Y4, Y2
+	VMOVUPS      13056(CX)(AX*4), Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 40(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VCMPPS    $0x04, Y4, Y3, Y3
+	VMULPS    Y2, Y1, Y1
+	VANDPS    Y1, Y3, Y1
+	VMOVUPS   2176(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -29997,6 +58618,2231 @@ done3:
 	VZEROUPPER
 	RET
 
+// func gatherBends3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherBends3AVX2BF16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+	VMOVUPS Y0, 512(AX)
+	VMOVUPS Y0, 544(AX)
+	VMOVUPS Y0, 576(AX)
+	VMOVUPS Y0, 608(AX)
+	VMOVUPS Y0, 640(AX)
+	VMOVUPS Y0, 672(AX)
+	VMOVUPS Y0, 704(AX)
+	VMOVUPS Y0, 736(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 768(AX)
+	VMOVUPS Y0, 800(AX)
+	VMOVUPS Y0, 832(AX)
+	VMOVUPS Y0, 864(AX)
+	VMOVUPS Y0, 896(AX)
+	VMOVUPS Y0, 928(AX)
+	VMOVUPS Y0, 960(AX)
+	VMOVUPS Y0, 992(AX)
+	VMOVUPS Y0, 1024(AX)
+	VMOVUPS Y0, 1056(AX)
+	VMOVUPS Y0, 1088(AX)
+	VMOVUPS Y0, 1120(AX)
+	VMOVUPS Y0, 1152(AX)
+	VMOVUPS Y0, 1184(AX)
+	VMOVUPS Y0, 1216(AX)
+	VMOVUPS Y0, 1248(AX)
+	VMOVUPS Y0, 1280(AX)
+	VMOVUPS Y0, 1312(AX)
+	VMOVUPS Y0, 1344(AX)
+	VMOVUPS Y0, 1376(AX)
+	VMOVUPS Y0, 1408(AX)
+	VMOVUPS Y0, 1440(AX)
+	VMOVUPS Y0, 1472(AX)
+	VMOVUPS Y0, 1504(AX)
+	VMOVUPS Y0, 1536(AX)
+	VMOVUPS Y0, 1568(AX)
+	VMOVUPS Y0, 1600(AX)
+	VMOVUPS Y0, 1632(AX)
+	VMOVUPS Y0, 1664(AX)
+	VMOVUPS Y0, 1696(AX)
+	VMOVUPS Y0, 1728(AX)
+	VMOVUPS Y0, 1760(AX)
+	VMOVUPS Y0, 1792(AX)
+	VMOVUPS Y0, 1824(AX)
+	VMOVUPS Y0, 1856(AX)
+	VMOVUPS Y0, 1888(AX)
+	VMOVUPS Y0, 1920(AX)
+	VMOVUPS Y0, 1952(AX)
+	VMOVUPS Y0, 1984(AX)
+	VMOVUPS Y0, 2016(AX)
+	VMOVUPS Y0, 2048(AX)
+	VMOVUPS Y0, 2080(AX)
+	VMOVUPS Y0, 2112(AX)
+	VMOVUPS Y0, 2144(AX)
+	VMOVUPS Y0, 2176(AX)
+	VMOVUPS Y0, 2208(AX)
+	VMOVUPS Y0, 2240(AX)
+	VMOVUPS Y0, 2272(AX)
+	VMOVUPS Y0, 2304(AX)
+	VMOVUPS Y0, 2336(AX)
+	VMOVUPS Y0, 2368(AX)
+	VMOVUPS Y0, 2400(AX)
+	VMOVUPS Y0, 2432(AX)
+	VMOVUPS Y0, 2464(AX)
+	VMOVUPS Y0, 2496(AX)
+	VMOVUPS Y0, 2528(AX)
+	VMOVUPS Y0, 2560(AX)
+	VMOVUPS Y0, 2592(AX)
+	VMOVUPS Y0, 2624(AX)
+	VMOVUPS Y0, 2656(AX)
+	VMOVUPS Y0, 2688(AX)
+	VMOVUPS Y0, 2720(AX)
+	VMOVUPS Y0, 2752(AX)
+	VMOVUPS Y0, 2784(AX)
+	VMOVUPS Y0, 2816(AX)
+	VMOVUPS Y0, 2848(AX)
+	VMOVUPS Y0, 2880(AX)
+	VMOVUPS Y0, 2912(AX)
+	VMOVUPS Y0, 2944(AX)
+	VMOVUPS Y0, 2976(AX)
+	VMOVUPS Y0, 3008(AX)
+	VMOVUPS Y0, 3040(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge7
+	MOVQ      40256(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone8
+
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone8:
+	VPMOVZXWD (R8), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y2, Y3, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, (R10)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y4, Y5, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 32(R10)
+	VSUBPS    Y4, Y5, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 64(R10)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y2, Y3, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 96(R10)
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y0, Y2, Y0
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   Y0, 128(R10)
+	VSUBPS    Y5, Y7, Y0
+	VSUBPS    Y1, Y3, Y1
+	VSUBPS    Y1, Y0, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   Y0, 160(R10)
+	ADDQ      $0x000000c0, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Y0
+	VMOVUPS   (DI), Y1
+	VMOVUPS   1536(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   768(DI), Y2
+	VMOVUPS   2304(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   384(DI), Y2
+	VMOVUPS   1920(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1152(DI), Y3
+	VMOVUPS   2688(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   192(DI), Y2
+	VMOVUPS   1728(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   960(DI), Y3
+	VMOVUPS   2496(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   576(DI), Y3
+	VMOVUPS   2112(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1344(DI), Y4
+	VMOVUPS   2880(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+	VMOVUPS   25024(CX)(AX*4), Y0
+	VMOVUPS   32(DI), Y1
+	VMOVUPS   1568(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   800(DI), Y2
+	VMOVUPS   2336(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   416(DI), Y2
+	VMOVUPS   1952(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1184(DI), Y3
+	VMOVUPS   2720(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   224(DI), Y2
+	VMOVUPS   1760(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   992(DI), Y3
+	VMOVUPS   2528(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   608(DI), Y3
+	VMOVUPS   2144(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1376(DI), Y4
+	VMOVUPS   2912(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 25024(CX)(AX*4)
+	VMOVUPS   26112(CX)(AX*4), Y0
+	VMOVUPS   64(DI), Y1
+	VMOVUPS   1600(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   832(DI), Y2
+	VMOVUPS   2368(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   448(DI), Y2
+	VMOVUPS   1984(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1216(DI), Y3
+	VMOVUPS   2752(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   256(DI), Y2
+	VMOVUPS   1792(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1024(DI), Y3
+	VMOVUPS   2560(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   640(DI), Y3
+	VMOVUPS   2176(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1408(DI), Y4
+	VMOVUPS   2944(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 26112(CX)(AX*4)
+	VMOVUPS   27200(CX)(AX*4), Y0
+	VMOVUPS   96(DI), Y1
+	VMOVUPS   1632(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   864(DI), Y2
+	VMOVUPS   2400(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   480(DI), Y2
+	VMOVUPS   2016(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1248(DI), Y3
+	VMOVUPS   2784(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   288(DI), Y2
+	VMOVUPS   1824(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1056(DI), Y3
+	VMOVUPS   2592(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   672(DI), Y3
+	VMOVUPS   2208(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1440(DI), Y4
+	VMOVUPS   2976(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 27200(CX)(AX*4)
+	VMOVUPS   28288(CX)(AX*4), Y0
+	VMOVUPS   128(DI), Y1
+	VMOVUPS   1664(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   896(DI), Y2
+	VMOVUPS   2432(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   512(DI), Y2
+	VMOVUPS   2048(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1280(DI), Y3
+	VMOVUPS   2816(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   320(DI), Y2
+	VMOVUPS   1856(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1088(DI), Y3
+	VMOVUPS   2624(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   704(DI), Y3
+	VMOVUPS   2240(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1472(DI), Y4
+	VMOVUPS   3008(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 28288(CX)(AX*4)
+	VMOVUPS   29376(CX)(AX*4), Y0
+	VMOVUPS   160(DI), Y1
+	VMOVUPS   1696(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   928(DI), Y2
+	VMOVUPS   2464(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   544(DI), Y2
+	VMOVUPS   2080(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1312(DI), Y3
+	VMOVUPS   2848(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   352(DI), Y2
+	VMOVUPS   1888(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1120(DI), Y3
+	VMOVUPS   2656(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   736(DI), Y3
+	VMOVUPS   2272(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1504(DI), Y4
+	VMOVUPS   3040(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 29376(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 384(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 192(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 576(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 416(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 224(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 608(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Y0
+	VMOVUPS 64(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 448(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 256(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 640(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Y0
+	VMOVUPS 96(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 480(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 288(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 672(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Y0
+	VMOVUPS 128(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 512(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 320(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 704(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Y0
+	VMOVUPS 160(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 544(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 352(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 736(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone12:
+	VPMOVZXWD (R8), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y2, Y3, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   23936(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 23936(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y4, Y5, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   25024(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 25024(CX)(AX*4)
+	VSUBPS    Y4, Y5, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   26112(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 26112(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y2, Y3, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   27200(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 27200(CX)(AX*4)
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y0, Y2, Y0
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VADDPS    Y2, Y0, Y0
+	VMOVUPS   28288(CX)(AX*4), Y2
+	VADDPS    Y0, Y2, Y0
+	VMOVUPS   Y0, 28288(CX)(AX*4)
+	VSUBPS    Y5, Y7, Y0
+	VSUBPS    Y1, Y3, Y1
+	VSUBPS    Y1, Y0, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   29376(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·gatherShift3AVX2BF16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ      (R8), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      8(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      16(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      24(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps6
+	JMP       edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps7
+
+edgeDone5:
+none3:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge8
+	MOVQ      40256(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      40264(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      40272(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      40280(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      41344(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      41352(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      41360(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      41368(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      42432(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      42440(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      42448(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      42456(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      43520(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      43528(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      43536(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      43544(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      44608(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X5, X5
+	MOVQ      44616(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X5, X5
+	MOVQ      44624(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X5, X5
+	MOVQ      44632(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X5, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      45696(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X6, X6
+	MOVQ      45704(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X6, X6
+	MOVQ      45712(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X6, X6
+	MOVQ      45720(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X6, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      46784(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X7, X7
+	MOVQ      46792(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X7, X7
+	MOVQ      46800(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X7, X7
+	MOVQ      46808(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X7, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+	MOVQ      47872(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X8, X8
+	MOVQ      47880(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X8, X8
+	MOVQ      47888(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X8, X8
+	MOVQ      47896(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X8, X8
+	VPMOVZXWD X8, Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       edgeDone9
+
+edge8:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   41344(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU   41360(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   41344(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   42432(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU   42448(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   42432(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   43520(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU   43536(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   43520(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   44608(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU   44624(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   44608(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   45696(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X6, X6
+	VMOVDQU   45712(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   45696(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   46784(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X7, X7
+	VMOVDQU   46800(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   46784(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+	VMOVUPS   all32_0<>+0(SB), Y8
+	VMOVUPS   47872(CX)(AX*4), Y9
+	VPMAXSD   Y8, Y9, Y8
+	VMOVUPS   Y8, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X8, X8
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X8, X8
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X8, X8
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X8, X8
+	VMOVDQU   47888(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VMOVDQU   47872(CX)(AX*4), X10
+	VPSRAD    $0x1f, X10, X10
+	VPACKSSDW X9, X10, X9
+	VPANDN    X8, X9, X8
+	VPMOVZXWD X8, Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y8, Y8
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y9
+	VSUBPS       Y3, Y4, Y10
+	VSUBPS       Y5, Y6, Y11
+	VSUBPS       Y7, Y8, Y12
+	VMOVUPS      14144(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      17408(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      14144(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      17408(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 36(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      1088(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y9
+	VSUBPS       Y2, Y4, Y10
+	VSUBPS       Y5, Y7, Y11
+	VSUBPS       Y6, Y8, Y12
+	VMOVUPS      13056(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      16320(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      13056(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      16320(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 40(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      2176(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y5, Y1
+	VSUBPS       Y2, Y6, Y2
+	VSUBPS       Y3, Y7, Y3
+	VSUBPS       Y4, Y8, Y4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      13056(CX)(AX*4), Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y1, Y1
+	VADDPS       Y1, Y5, Y1
+	VMOVUPS      16320(CX)(AX*4), Y5
+	VMOVUPS      14144(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      13056(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y5
+	VMULPS       Y5, Y2, Y2
+	VMULPS       Y2, Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 44(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros12:
+	VMOVUPS   22848(CX)(AX*4), Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VCMPPS    $0x04, Y4, Y3, Y3
+	VMULPS    Y2, Y1, Y1
+	VANDPS    Y1, Y3, Y1
+	VMOVUPS   3264(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, CMOV, F16C
 TEXT ·gatherSampleAVX2F16(SB), NOSPLIT, $0-40
@@ -30103,6 +60949,116 @@ edgeDone4:
 	CMOVQGT   R9, R8
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherShiftNearestAVX2F16(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShiftNearestAVX2F16(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ tangent+16(FP), BX
+	MOVQ y+24(FP), SI
+	XORQ AX, AX
+
+vector1:
+	CMPQ      AX, DX
+	JGE       done2
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVAPS   Y0, Y0
+	TESTQ     BX, BX
+	JE        none3
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge4
+	MOVQ      40256(CX)(AX*4), DI
+	MOVL      DI, R8
+	MOVWQZX   (BX)(R8*2), R8
+	VMOVD     R8, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x01, (BX)(DI*2), X1, X1
+	MOVQ      40264(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x02, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x03, (BX)(DI*2), X1, X1
+	MOVQ      40272(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x04, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x05, (BX)(DI*2), X1, X1
+	MOVQ      40280(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x06, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x07, (BX)(DI*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	JMP       edgeDone5
+
+edge4:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), DI
+	MOVL      DI, R8
+	MOVWQZX   (BX)(R8*2), R8
+	VMOVD     R8, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x01, (BX)(DI*2), X1, X1
+	MOVQ      50056(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x02, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x03, (BX)(DI*2), X1, X1
+	MOVQ      50064(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x04, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x05, (BX)(DI*2), X1, X1
+	MOVQ      50072(CX)(AX*4), DI
+	MOVL      DI, R8
+	VPINSRW   $0x06, (BX)(R8*2), X1, X1
+	SHRQ      $0x20, DI
+	VPINSRW   $0x07, (BX)(DI*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+
+edgeDone5:
+none3:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   1088(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   2176(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   3264(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, DI
+	LEAQ      -8(DX), R8
+	CMPQ      DI, R8
+	CMOVQGT   R8, DI
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (SI)(DI*2)
 	ADDQ      $0x00000008, AX
 	JMP       vector1
 
@@ -30943,6 +61899,1013 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherBends2AVX2F16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge7
+	MOVQ      40256(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone8
+
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone8:
+	VCVTPH2PS (R8), Y4
+	VSUBPS    Y2, Y3, Y2
+	VSUBPS    Y0, Y1, Y0
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   Y0, (R10)
+	ADDQ      $0x00000020, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Y0
+	VMOVUPS   (DI), Y1
+	VMOVUPS   256(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   128(DI), Y2
+	VMOVUPS   384(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   64(DI), Y2
+	VMOVUPS   320(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   192(DI), Y3
+	VMOVUPS   448(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   32(DI), Y2
+	VMOVUPS   288(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   160(DI), Y3
+	VMOVUPS   416(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   96(DI), Y3
+	VMOVUPS   352(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   224(DI), Y4
+	VMOVUPS   480(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 32(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone12:
+	VCVTPH2PS (R8), Y4
+	VSUBPS    Y2, Y3, Y2
+	VSUBPS    Y0, Y1, Y0
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   23936(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift2AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShift2AVX2F16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000004, R10
+
+taps6:
+	MOVQ      (R8), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      8(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      16(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      24(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps6
+	JMP       edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000004, R10
+
+taps7:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps7
+
+edgeDone5:
+none3:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge8
+	MOVQ      40256(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      40264(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      40272(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      40280(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      41344(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      41352(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      41360(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      41368(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      42432(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      42440(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      42448(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      42456(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      43520(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      43528(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      43536(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      43544(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	JMP       edgeDone9
+
+edge8:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   41344(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU   41360(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   41344(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   42432(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU   42448(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   42432(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   43520(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU   43536(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   43520(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y5
+	VSUBPS       Y3, Y4, Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      17408(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VBROADCASTSS 36(CX), Y6
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x04, Y7, Y6, Y7
+	VANDPS       Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y7
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VCMPPS       $0x04, Y8, Y7, Y7
+	VMULPS       Y6, Y5, Y5
+	VANDPS       Y5, Y7, Y5
+	VMOVUPS      1088(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y1
+	VSUBPS       Y2, Y4, Y2
+	VMOVUPS      13056(CX)(AX*4), Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 40(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros11:
+	VMOVUPS   22848(CX)(AX*4), Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VCMPPS    $0x04, Y4, Y3, Y3
+	VMULPS    Y2, Y1, Y1
+	VANDPS    Y1, Y3, Y1
+	VMOVUPS   2176(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -32851,6 +64814,2164 @@ summed6:
 	JMP  vector2
 
 done3:
+	VZEROUPPER
+	RET
+
+// func gatherBends3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherBends3AVX2F16(SB), NOSPLIT, $0-64
+	MOVQ    cells+0(FP), CX
+	MOVQ    n+8(FP), DX
+	MOVQ    channelStride+24(FP), BX
+	MOVQ    dyStride+40(FP), SI
+	MOVQ    terms+56(FP), AX
+	MOVQ    channels+48(FP), DI
+	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    DI, $0x00
+	JLE     cleared1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y0, 96(AX)
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y0, 256(AX)
+	VMOVUPS Y0, 288(AX)
+	VMOVUPS Y0, 320(AX)
+	VMOVUPS Y0, 352(AX)
+	VMOVUPS Y0, 384(AX)
+	VMOVUPS Y0, 416(AX)
+	VMOVUPS Y0, 448(AX)
+	VMOVUPS Y0, 480(AX)
+	VMOVUPS Y0, 512(AX)
+	VMOVUPS Y0, 544(AX)
+	VMOVUPS Y0, 576(AX)
+	VMOVUPS Y0, 608(AX)
+	VMOVUPS Y0, 640(AX)
+	VMOVUPS Y0, 672(AX)
+	VMOVUPS Y0, 704(AX)
+	VMOVUPS Y0, 736(AX)
+	CMPQ    DI, $0x04
+	JLE     cleared1
+	VMOVUPS Y0, 768(AX)
+	VMOVUPS Y0, 800(AX)
+	VMOVUPS Y0, 832(AX)
+	VMOVUPS Y0, 864(AX)
+	VMOVUPS Y0, 896(AX)
+	VMOVUPS Y0, 928(AX)
+	VMOVUPS Y0, 960(AX)
+	VMOVUPS Y0, 992(AX)
+	VMOVUPS Y0, 1024(AX)
+	VMOVUPS Y0, 1056(AX)
+	VMOVUPS Y0, 1088(AX)
+	VMOVUPS Y0, 1120(AX)
+	VMOVUPS Y0, 1152(AX)
+	VMOVUPS Y0, 1184(AX)
+	VMOVUPS Y0, 1216(AX)
+	VMOVUPS Y0, 1248(AX)
+	VMOVUPS Y0, 1280(AX)
+	VMOVUPS Y0, 1312(AX)
+	VMOVUPS Y0, 1344(AX)
+	VMOVUPS Y0, 1376(AX)
+	VMOVUPS Y0, 1408(AX)
+	VMOVUPS Y0, 1440(AX)
+	VMOVUPS Y0, 1472(AX)
+	VMOVUPS Y0, 1504(AX)
+	VMOVUPS Y0, 1536(AX)
+	VMOVUPS Y0, 1568(AX)
+	VMOVUPS Y0, 1600(AX)
+	VMOVUPS Y0, 1632(AX)
+	VMOVUPS Y0, 1664(AX)
+	VMOVUPS Y0, 1696(AX)
+	VMOVUPS Y0, 1728(AX)
+	VMOVUPS Y0, 1760(AX)
+	VMOVUPS Y0, 1792(AX)
+	VMOVUPS Y0, 1824(AX)
+	VMOVUPS Y0, 1856(AX)
+	VMOVUPS Y0, 1888(AX)
+	VMOVUPS Y0, 1920(AX)
+	VMOVUPS Y0, 1952(AX)
+	VMOVUPS Y0, 1984(AX)
+	VMOVUPS Y0, 2016(AX)
+	VMOVUPS Y0, 2048(AX)
+	VMOVUPS Y0, 2080(AX)
+	VMOVUPS Y0, 2112(AX)
+	VMOVUPS Y0, 2144(AX)
+	VMOVUPS Y0, 2176(AX)
+	VMOVUPS Y0, 2208(AX)
+	VMOVUPS Y0, 2240(AX)
+	VMOVUPS Y0, 2272(AX)
+	VMOVUPS Y0, 2304(AX)
+	VMOVUPS Y0, 2336(AX)
+	VMOVUPS Y0, 2368(AX)
+	VMOVUPS Y0, 2400(AX)
+	VMOVUPS Y0, 2432(AX)
+	VMOVUPS Y0, 2464(AX)
+	VMOVUPS Y0, 2496(AX)
+	VMOVUPS Y0, 2528(AX)
+	VMOVUPS Y0, 2560(AX)
+	VMOVUPS Y0, 2592(AX)
+	VMOVUPS Y0, 2624(AX)
+	VMOVUPS Y0, 2656(AX)
+	VMOVUPS Y0, 2688(AX)
+	VMOVUPS Y0, 2720(AX)
+	VMOVUPS Y0, 2752(AX)
+	VMOVUPS Y0, 2784(AX)
+	VMOVUPS Y0, 2816(AX)
+	VMOVUPS Y0, 2848(AX)
+	VMOVUPS Y0, 2880(AX)
+	VMOVUPS Y0, 2912(AX)
+	VMOVUPS Y0, 2944(AX)
+	VMOVUPS Y0, 2976(AX)
+	VMOVUPS Y0, 3008(AX)
+	VMOVUPS Y0, 3040(AX)
+
+cleared1:
+	XORQ AX, AX
+
+vector2:
+	CMPQ    AX, DX
+	JGE     done3
+	MOVQ    dy+32(FP), R8
+	MOVQ    channels+48(FP), R9
+	MOVQ    terms+56(FP), R10
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R11
+	CMPQ    DI, R11
+	CMOVQGT R11, DI
+	LEAQ    (R8)(DI*2), R8
+	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
+
+channel4:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge7
+	MOVQ      40256(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone8
+
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (DI)(R12*2), R12
+	VMOVD     R12, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone8:
+	VCVTPH2PS (R8), Y8
+	VSUBPS    Y2, Y3, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, (R10)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y4, Y5, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 32(R10)
+	VSUBPS    Y4, Y5, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 64(R10)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y2, Y3, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   Y9, 96(R10)
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y0, Y2, Y0
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   Y0, 128(R10)
+	VSUBPS    Y5, Y7, Y0
+	VSUBPS    Y1, Y3, Y1
+	VSUBPS    Y1, Y0, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   Y0, 160(R10)
+	ADDQ      $0x000000c0, R10
+	ADDQ      BX, DI
+	ADDQ      SI, R8
+	DECQ      R9
+	JNE       channel4
+	MOVQ      terms+56(FP), DI
+	MOVQ      channels+48(FP), R8
+	CMPQ      R8, $0x04
+	JLE       few9
+	VMOVUPS   23936(CX)(AX*4), Y0
+	VMOVUPS   (DI), Y1
+	VMOVUPS   1536(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   768(DI), Y2
+	VMOVUPS   2304(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   384(DI), Y2
+	VMOVUPS   1920(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1152(DI), Y3
+	VMOVUPS   2688(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   192(DI), Y2
+	VMOVUPS   1728(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   960(DI), Y3
+	VMOVUPS   2496(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   576(DI), Y3
+	VMOVUPS   2112(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1344(DI), Y4
+	VMOVUPS   2880(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 23936(CX)(AX*4)
+	VMOVUPS   25024(CX)(AX*4), Y0
+	VMOVUPS   32(DI), Y1
+	VMOVUPS   1568(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   800(DI), Y2
+	VMOVUPS   2336(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   416(DI), Y2
+	VMOVUPS   1952(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1184(DI), Y3
+	VMOVUPS   2720(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   224(DI), Y2
+	VMOVUPS   1760(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   992(DI), Y3
+	VMOVUPS   2528(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   608(DI), Y3
+	VMOVUPS   2144(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1376(DI), Y4
+	VMOVUPS   2912(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 25024(CX)(AX*4)
+	VMOVUPS   26112(CX)(AX*4), Y0
+	VMOVUPS   64(DI), Y1
+	VMOVUPS   1600(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   832(DI), Y2
+	VMOVUPS   2368(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   448(DI), Y2
+	VMOVUPS   1984(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1216(DI), Y3
+	VMOVUPS   2752(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   256(DI), Y2
+	VMOVUPS   1792(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1024(DI), Y3
+	VMOVUPS   2560(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   640(DI), Y3
+	VMOVUPS   2176(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1408(DI), Y4
+	VMOVUPS   2944(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 26112(CX)(AX*4)
+	VMOVUPS   27200(CX)(AX*4), Y0
+	VMOVUPS   96(DI), Y1
+	VMOVUPS   1632(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   864(DI), Y2
+	VMOVUPS   2400(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   480(DI), Y2
+	VMOVUPS   2016(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1248(DI), Y3
+	VMOVUPS   2784(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   288(DI), Y2
+	VMOVUPS   1824(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1056(DI), Y3
+	VMOVUPS   2592(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   672(DI), Y3
+	VMOVUPS   2208(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1440(DI), Y4
+	VMOVUPS   2976(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 27200(CX)(AX*4)
+	VMOVUPS   28288(CX)(AX*4), Y0
+	VMOVUPS   128(DI), Y1
+	VMOVUPS   1664(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   896(DI), Y2
+	VMOVUPS   2432(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   512(DI), Y2
+	VMOVUPS   2048(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1280(DI), Y3
+	VMOVUPS   2816(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   320(DI), Y2
+	VMOVUPS   1856(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1088(DI), Y3
+	VMOVUPS   2624(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   704(DI), Y3
+	VMOVUPS   2240(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1472(DI), Y4
+	VMOVUPS   3008(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 28288(CX)(AX*4)
+	VMOVUPS   29376(CX)(AX*4), Y0
+	VMOVUPS   160(DI), Y1
+	VMOVUPS   1696(DI), Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   928(DI), Y2
+	VMOVUPS   2464(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   544(DI), Y2
+	VMOVUPS   2080(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1312(DI), Y3
+	VMOVUPS   2848(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   352(DI), Y2
+	VMOVUPS   1888(DI), Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   1120(DI), Y3
+	VMOVUPS   2656(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VMOVUPS   736(DI), Y3
+	VMOVUPS   2272(DI), Y4
+	VADDPS    Y4, Y3, Y3
+	VMOVUPS   1504(DI), Y4
+	VMOVUPS   3040(DI), Y5
+	VADDPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	VADDPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   Y0, 29376(CX)(AX*4)
+	JMP       folded10
+
+few9:
+	VMOVUPS 23936(CX)(AX*4), Y0
+	VMOVUPS (DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 384(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 192(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 576(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 23936(CX)(AX*4)
+	VMOVUPS 25024(CX)(AX*4), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 416(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 224(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 608(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 25024(CX)(AX*4)
+	VMOVUPS 26112(CX)(AX*4), Y0
+	VMOVUPS 64(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 448(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 256(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 640(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 26112(CX)(AX*4)
+	VMOVUPS 27200(CX)(AX*4), Y0
+	VMOVUPS 96(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 480(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 288(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 672(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 27200(CX)(AX*4)
+	VMOVUPS 28288(CX)(AX*4), Y0
+	VMOVUPS 128(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 512(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 320(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 704(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 28288(CX)(AX*4)
+	VMOVUPS 29376(CX)(AX*4), Y0
+	VMOVUPS 160(DI), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 544(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS 352(DI), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 736(DI), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 29376(CX)(AX*4)
+
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone12:
+	VCVTPH2PS (R8), Y8
+	VSUBPS    Y2, Y3, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   23936(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 23936(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y4, Y5, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   25024(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 25024(CX)(AX*4)
+	VSUBPS    Y4, Y5, Y9
+	VSUBPS    Y0, Y1, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   26112(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 26112(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VSUBPS    Y2, Y3, Y10
+	VSUBPS    Y10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   27200(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 27200(CX)(AX*4)
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y0, Y2, Y0
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VADDPS    Y2, Y0, Y0
+	VMOVUPS   28288(CX)(AX*4), Y2
+	VADDPS    Y0, Y2, Y0
+	VMOVUPS   Y0, 28288(CX)(AX*4)
+	VSUBPS    Y5, Y7, Y0
+	VSUBPS    Y1, Y3, Y1
+	VSUBPS    Y1, Y0, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   29376(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 29376(CX)(AX*4)
+
+summed6:
+	ADDQ $0x00000008, AX
+	JMP  vector2
+
+done3:
+	VZEROUPPER
+	RET
+
+// func gatherShift3AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShift3AVX2F16(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ input+16(FP), BX
+	MOVQ tangent+24(FP), SI
+	MOVQ y+32(FP), DI
+	XORQ AX, AX
+
+vector1:
+	CMPQ    AX, DX
+	JGE     done2
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVAPS Y0, Y0
+	TESTQ   SI, SI
+	JE      none3
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge4
+	LEAQ    40256(CX)(AX*4), R8
+	LEAQ    4352(CX)(AX*4), R9
+	MOVQ    $0x00000008, R10
+
+taps6:
+	MOVQ      (R8), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      8(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      16(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      24(R8), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps6
+	JMP       edgeDone5
+
+edge4:
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ $0x00000008, R10
+
+taps7:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
+	MOVWQZX   (SI)(R12*2), R12
+	VMOVD     R12, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (SI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (SI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (SI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (SI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMULPS    (R9), Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
+	ADDQ      $0x00000440, R9
+	DECQ      R10
+	JNE       taps7
+
+edgeDone5:
+none3:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge8
+	MOVQ      40256(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      40264(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      40272(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      40280(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      41344(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      41352(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      41360(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      41368(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      42432(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      42440(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      42448(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      42456(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      43520(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      43528(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      43536(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      43544(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      44608(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X5, X5
+	MOVQ      44616(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X5, X5
+	MOVQ      44624(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X5, X5
+	MOVQ      44632(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      45696(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X6, X6
+	MOVQ      45704(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X6, X6
+	MOVQ      45712(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X6, X6
+	MOVQ      45720(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X6, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      46784(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X7, X7
+	MOVQ      46792(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X7, X7
+	MOVQ      46800(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X7, X7
+	MOVQ      46808(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X7, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+	MOVQ      47872(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X8, X8
+	MOVQ      47880(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X8, X8
+	MOVQ      47888(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X8, X8
+	MOVQ      47896(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X8, X8
+	VCVTPH2PS X8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       edgeDone9
+
+edge8:
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   40256(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   40256(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   41344(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X2, X2
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X2, X2
+	VMOVDQU   41360(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   41344(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   42432(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X3, X3
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X3, X3
+	VMOVDQU   42448(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   42432(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   43520(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X4, X4
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X4, X4
+	VMOVDQU   43536(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   43520(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   44608(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X5, X5
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X5, X5
+	VMOVDQU   44624(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   44608(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   45696(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X6, X6
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X6, X6
+	VMOVDQU   45712(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   45696(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   46784(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X7, X7
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X7, X7
+	VMOVDQU   46800(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   46784(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+	VMOVUPS   all32_0<>+0(SB), Y8
+	VMOVUPS   47872(CX)(AX*4), Y9
+	VPMAXSD   Y8, Y9, Y8
+	VMOVUPS   Y8, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X8, X8
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X8, X8
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X8, X8
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X8, X8
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X8, X8
+	VMOVDQU   47888(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VMOVDQU   47872(CX)(AX*4), X10
+	VPSRAD    $0x1f, X10, X10
+	VPACKSSDW X9, X10, X9
+	VPANDN    X8, X9, X8
+	VCVTPH2PS X8, Y8
+	VMOVAPS   Y8, Y8
+
+edgeDone9:
+	VSUBPS       Y1, Y2, Y9
+	VSUBPS       Y3, Y4, Y10
+	VSUBPS       Y5, Y6, Y11
+	VSUBPS       Y7, Y8, Y12
+	VMOVUPS      14144(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      17408(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      14144(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      17408(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 36(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros10
+	VMOVUPS      19584(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros10:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      1088(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y3, Y9
+	VSUBPS       Y2, Y4, Y10
+	VSUBPS       Y5, Y7, Y11
+	VSUBPS       Y6, Y8, Y12
+	VMOVUPS      13056(CX)(AX*4), Y13
+	VMULPS       Y13, Y9, Y9
+	VMOVUPS      16320(CX)(AX*4), Y13
+	VMULPS       Y13, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      13056(CX)(AX*4), Y10
+	VMULPS       Y10, Y11, Y10
+	VMOVUPS      16320(CX)(AX*4), Y11
+	VMULPS       Y11, Y12, Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      15232(CX)(AX*4), Y11
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      18496(CX)(AX*4), Y11
+	VMULPS       Y11, Y10, Y10
+	VADDPS       Y10, Y9, Y9
+	VBROADCASTSS 40(CX), Y10
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros11
+	VMOVUPS      20672(CX)(AX*4), Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x04, Y11, Y10, Y11
+	VANDPS       Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
+
+zeros11:
+	VMOVUPS      22848(CX)(AX*4), Y11
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x04, Y12, Y11, Y11
+	VMULPS       Y10, Y9, Y9
+	VANDPS       Y9, Y11, Y9
+	VMOVUPS      2176(CX)(AX*4), Y10
+	VMULPS       Y10, Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VSUBPS       Y1, Y5, Y1
+	VSUBPS       Y2, Y6, Y2
+	VSUBPS       Y3, Y7, Y3
+	VSUBPS       Y4, Y8, Y4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMOVUPS      13056(CX)(AX*4), Y6
+	VMOVUPS      14144(CX)(AX*4), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y1, Y1
+	VADDPS       Y1, Y5, Y1
+	VMOVUPS      16320(CX)(AX*4), Y5
+	VMOVUPS      14144(CX)(AX*4), Y6
+	VMULPS       Y6, Y5, Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      13056(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y5
+	VMULPS       Y5, Y2, Y2
+	VMULPS       Y2, Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      16320(CX)(AX*4), Y2
+	VMOVUPS      17408(CX)(AX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 44(CX), Y2
+	CMPL         392(CX), $0x00000000
+	JEQ          zeros12
+	VMOVUPS      21760(CX)(AX*4), Y2
+	VMOVAPS      Y2, Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
+
+zeros12:
+	VMOVUPS   22848(CX)(AX*4), Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VCMPPS    $0x04, Y4, Y3, Y3
+	VMULPS    Y2, Y1, Y1
+	VANDPS    Y1, Y3, Y1
+	VMOVUPS   3264(CX)(AX*4), Y2
+	VMULPS    Y2, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      AX, R8
+	LEAQ      -8(DX), R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)(R8*2)
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
 	VZEROUPPER
 	RET
 

@@ -12,7 +12,7 @@ import (
 // a whole, into memory that calls share.
 
 // maxCompact is how many inputs of an op are copied: the first ones.
-const maxCompact = 2
+const maxCompact = 4
 
 // compaction copies one input.
 type compaction struct {

@@ -80,6 +80,100 @@ func TestGridSampleSecondOnThreads(t *testing.T) {
 	}
 }
 
+// Every row gives the definition's bits, whatever is absent: on special values,
+// then on numbers whose sums show their order. Images of a few pixels are hot.
+func TestRowsOfSecondGradients(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	r := rand.New(rand.NewPCG(5, 1))
+	draw := func(words ...string) string { return words[r.IntN(len(words))] }
+	for range 200 {
+		dtype, size := draw("f32", "f32", "f64", "bf16", "f16"), []int64{1, 2, 3, 7, 18, 31}
+		grid := dtype
+		if dtype == "bf16" || dtype == "f16" {
+			grid = draw(dtype, "f32")
+		}
+		batch, channels := 1+r.Int64N(2), []int64{0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 33}[r.IntN(11)]
+		image, where, out := []int64{batch, channels}, []int64{batch}, []int64{batch, channels}
+		dims := 2 + r.IntN(2)
+		for i := range dims {
+			n := 1 + r.Int64N(9)
+			if i == dims-1 {
+				n = []int64{1, 5, 16, 17, 33, 64, 300}[r.IntN(7)]
+			}
+			image, where, out = append(image, size[r.IntN(len(size))]), append(where, n), append(out, n)
+		}
+		shape := tensor.ShapeString
+		text := "grid_sample_double_backward grad_output=" + dtype + shape(out) + " input=" + dtype + shape(image) +
+			" grid=" + grid + shape(append(where, int64(dims))) + " mode=" + draw("bilinear", "bilinear", "nearest", "bicubic") +
+			" padding_mode=" + draw("zeros", "border", "reflection") + " align_corners=" + draw("true", "false") +
+			draw("", "", " grad_grad_input=none", " grad_grad_grid=none") + draw("", "", "", " grad_grad_output=none", " grad_input=none", " grad_grid=none", " grad_input=none grad_grid=none")
+		c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
+		require.NoError(t, err)
+		want := run(t, c, definition)
+		for _, row := range rowsFor(c) {
+			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}}
+			same(t, c, o, want, row)
+			o.Layout = testcase.Mixed(r)
+			same(t, c, o, want, row+" and a layout")
+		}
+		sameOnNumbers(t, c.Op.Name, c.Problem)
+	}
+}
+
+// What the padding set aside has no term, also where a product with +0 would be a NaN.
+func TestSecondGradientsOfInfinities(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for i, shapes := range []string{
+		"grad_output=f32[1,%[1]d,5,20] input=f32[1,%[1]d,6,7] grid=f32[1,5,20,2]",
+		"grad_output=f32[1,%[1]d,5,2,20] input=f32[1,%[1]d,6,7,5] grid=f32[1,5,2,20,3]",
+	} {
+		for _, keys := range []string{"mode=bilinear", "mode=nearest", "mode=bicubic", "mode=bilinear padding_mode=border", "mode=bicubic padding_mode=border", "mode=bilinear padding_mode=reflection", "mode=bicubic padding_mode=reflection", "mode=bicubic padding_mode=reflection align_corners=true"} {
+			for _, channels := range []int{0, 1, 3} {
+				text := fmt.Sprintf("grid_sample_double_backward "+shapes+" "+keys, channels)
+				result := func(row string) (outputs []float32) {
+					plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Row: row, Threads: 1})
+					require.NoError(t, err)
+					var args []tensor.View
+					for n, a := range plans.Describe(plan).Args {
+						v := noiseFrom(uint64(n), 0, tensor.F32, a.Shape...)
+						every := map[string]int{"input": 35, "grid": 4, "grad_grad_grid": 13 + i}[a.Name]
+						for j, x := range tensor.Slice[float32](v) {
+							switch {
+							case every == 0 || j%every != 0:
+							case a.Name == "grid":
+								tensor.Slice[float32](v)[j] = []float32{inf, -inf, nan, 3, -3, x}[j/every%6]
+							default:
+								tensor.Slice[float32](v)[j] = inf
+							}
+						}
+						args = append(args, v)
+					}
+					require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
+					for _, v := range args[len(args)-3:] {
+						outputs = append(outputs, tensor.Slice[float32](v)...)
+					}
+					for j, x := range outputs {
+						if x != x {
+							outputs[j] = nan
+						}
+					}
+					return outputs
+				}
+				bits := func(values []float32) (b []uint32) {
+					for _, x := range values {
+						b = append(b, math.Float32bits(x))
+					}
+					return b
+				}
+				want := bits(result("go"))
+				for _, row := range rowsFor(caseOf(t, testcase.Small, text)) {
+					require.Equal(t, want, bits(result(row)), "%s, row %s", text, row)
+				}
+			}
+		}
+	}
+}
+
 // Without the grid's tangent the input's gradient is +0, also where products
 // with +0 would be NaN.
 func TestGridSampleSecondWithoutTangents(t *testing.T) {

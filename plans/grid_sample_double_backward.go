@@ -22,10 +22,10 @@ const (
 var gridSampleDoubleBackward = op{
 	name: "grid_sample_double_backward", category: Sampling,
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
-		{name: "input", shaped: true, allow: floats},
+		{name: "grad_output", shaped: true, compact: always, allow: floats},
+		{name: "input", shaped: true, compact: readsMuchTwice, allow: floats},
 		{name: "grid", shaped: true, allow: floats},
-		{name: "grad_grad_input", optional: true, allow: floats, defaultType: same("input")},
+		{name: "grad_grad_input", optional: true, compact: readsMuchTwice, allow: floats, defaultType: same("input")},
 		{name: "grad_grad_grid", optional: true, allow: floats, defaultType: same("grid")},
 		{name: "grad_grad_output", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("input")},
@@ -93,6 +93,12 @@ var gridSampleDoubleBackward = op{
 		return nil
 	},
 	rows: namesOf(cpu.GridSampleDouble),
+}
+
+// readsMuchTwice is readsMuch: the input's gradient reads neither the input nor its tangent.
+func readsMuchTwice(c *call) bool {
+	reads := c.args[secondOfOutput].Present() || c.args[secondOfGrid].Present()
+	return reads && c.args[gradientInput].NumElements() <= 4*c.args[gradientOutput].NumElements()
 }
 
 // second completes a block with what the problem has of its arguments.

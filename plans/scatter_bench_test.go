@@ -38,7 +38,11 @@ func turnedGrid(n, h, w int64) tensor.View {
 
 // noise returns a tensor of numbers in [-1, 1), or of whole numbers below.
 func noise(below int64, d tensor.DType, shape ...int64) tensor.View {
-	r := rand.New(rand.NewPCG(3, 4))
+	return noiseFrom(3, below, d, shape...)
+}
+
+func noiseFrom(seed uint64, below int64, d tensor.DType, shape ...int64) tensor.View {
+	r := rand.New(rand.NewPCG(seed, 4))
 	v := tensor.New(d, shape...)
 	for i := range v.NumElements() {
 		switch f := r.Float32()*2 - 1; d {
@@ -141,6 +145,10 @@ func BenchmarkGridSample(b *testing.B) {
 			run("backward", "grid_sample_backward grad_output=f32"+shape+" input=f32"+shape+" "+grid, func() []tensor.View {
 				x := noise(0, tensor.F32, n, c, h, w)
 				return []tensor.View{x, x, kind.make(n, h, w), tensor.New(tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, h, w, 2)}
+			})
+			run("second", "grid_sample_double_backward grad_output=f32"+shape+" input=f32"+shape+" "+grid, func() []tensor.View {
+				x, v := noise(0, tensor.F32, n, c, h, w), noise(0, tensor.F32, n, h, w, 2)
+				return []tensor.View{x, x, kind.make(n, h, w), x, v, tensor.New(tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, h, w, 2)}
 			})
 		}
 	}

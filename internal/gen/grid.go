@@ -99,9 +99,15 @@ func gridKernels(c *build.Context) {
 			begin(name, t, "func(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
 				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
 				"cells' sums. terms is room for 16 times 4 vectors.").terms()
+			name = "gridDouble" + isa.name + t.name
+			begin(name, t, "func(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)",
+				name+" adds one group's terms of the grid's second gradient, of up to 16 channels, to the",
+				"cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.").doubleTerms()
 		}
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combineSums()
+		begin("gridBend"+isa.name, f32, "func(cells *byte, n int)",
+			"gridBend"+isa.name+" adds the cells' sums of second differences to gradients.").bendPairs()
 		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
 			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
@@ -259,7 +265,10 @@ func (k *gridKernel) position() reg.GPVirtual {
 
 // storeAt rounds a vector to the storage type and stores it.
 func (k *gridKernel) storeAt(v value, base, at reg.GPVirtual) {
-	to := memory{operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}}
+	k.storeTo(v, operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)})
+}
+
+func (k *gridKernel) storeTo(v value, to operand.Mem) {
 	if k.out == bf16 && !k.isa.masks { // rounded by pairs
 		k.group = 2
 		packed := k.out.pack(k.kernel, value{v[0], v[0]})

@@ -59,6 +59,10 @@ func gatherKernels(c *build.Context) {
 					"gatherNearest"+suffix+" is that for the nearest pixel.").locateNearest(dims)
 				beginCells("gatherCombine"+suffix, compute, "",
 					"gatherCombine"+suffix+" turns the cells' sums into gradients.").combineTaps(dims)
+				beginCells("gatherBend"+suffix, compute, "",
+					"gatherBend"+suffix+" adds the cells' sums of gatherBends to gradients.").combineBends(dims)
+				beginCells("gatherWeights"+suffix, compute, "",
+					"gatherWeights"+suffix+" makes weights derivatives along the coordinates' tangents.").slopesOfWeights(dims)
 			}
 		}
 		for _, compute := range []*storage{f32, f64} {
@@ -73,11 +77,21 @@ func gatherKernels(c *build.Context) {
 			beginCells(name, t, ", input *byte, taps int, y *byte",
 				name+" samples one channel at n positions.",
 				"The last vector of cells is that of the last positions.").sampleTaps()
+			name = "gatherShiftNearest" + isa.name + t.name
+			beginCells(name, t, ", tangent *byte, y *byte",
+				name+" is gatherShift for the nearest pixel; there are tangents of three coordinates.").tangentOfNearest()
 			for dims := 2; dims <= 3; dims++ {
 				name := fmt.Sprintf("gatherTerms%d%s%s", dims, isa.name, t.name)
 				beginCells(name, t, ", input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte",
 					name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
 					"cells' sums. terms is room for 16 times as many vectors as there are sums.").termsOfTaps(dims)
+				name = fmt.Sprintf("gatherBends%d%s%s", dims, isa.name, t.name)
+				beginCells(name, t, ", input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte",
+					name+" is gatherTerms of second differences.").bendsOfTaps(dims)
+				name = fmt.Sprintf("gatherShift%d%s%s", dims, isa.name, t.name)
+				beginCells(name, t, ", input *byte, tangent *byte, y *byte",
+					name+" makes the gradient of one channel's upstream gradient at n positions;",
+					"tangent is the input's, or nil.").tangentOfTaps(dims)
 			}
 		}
 		for _, t := range []*storage{bf16, f16} {

@@ -45,42 +45,39 @@ func (k *gridKernel) convertRow(widen bool) {
 
 // sampleTaps sums them.
 func (k *gridKernel) sampleTaps() {
-	c := k.c
-	k.input = param(c, "input")
-	taps, y := param(c, "taps"), param(c, "y")
+	k.input = param(k.c, "input")
+	taps, y := param(k.c, "taps"), param(k.c, "y")
 	k.forVectors(func() {
 		sum := k.newValue()
 		k.move(k.zero(), sum)
-		k.eitherEdge(func(edge bool) {
-			places, weights, left, loop := c.GP64(), c.GP64(), c.GP64(), k.newLabel("taps")
-			c.LEAQ(k.integers(planePlace).Mem, places)
-			c.LEAQ(k.plane(planeWeight).Mem, weights)
-			c.MOVQ(taps, left)
-			c.Label(loop)
-			v := k.gathered(memory{operand.Mem{Base: places}}, edge)
-			k.move(k.add(sum, k.apply(k.ps("VMUL"), memory{operand.Mem{Base: weights}}, v)), sum)
-			c.ADDQ(operand.U32(planeBytes), places)
-			c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
-			c.DECQ(left)
-			c.JNE(operand.LabelRef(loop))
-		})
+		k.addTaps(sum, taps)
 		k.storeAt(sum, y, k.position())
+	})
+}
+
+// addTaps adds so many taps times weights to a sum.
+func (k *gridKernel) addTaps(sum value, taps operand.Op) {
+	c := k.c
+	k.eitherEdge(func(edge bool) {
+		places, weights, left, loop := c.GP64(), c.GP64(), c.GP64(), k.newLabel("taps")
+		c.LEAQ(k.integers(planePlace).Mem, places)
+		c.LEAQ(k.plane(planeWeight).Mem, weights)
+		c.MOVQ(taps, left)
+		c.Label(loop)
+		v := k.gathered(memory{operand.Mem{Base: places}}, edge)
+		k.move(k.add(sum, k.apply(k.ps("VMUL"), memory{operand.Mem{Base: weights}}, v)), sum)
+		c.ADDQ(operand.U32(planeBytes), places)
+		c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(loop))
 	})
 }
 
 // termsOfTaps makes the terms of each axis: differences of neighbours.
 func (k *gridKernel) termsOfTaps(dims int) {
 	k.sums = dims << (dims - 1)
-	k.termsOf(k.sums, true, func(g func() value, store func(sum int, v value)) {
-		v := make([]value, 1<<dims)
-		for tap := range v {
-			v[tap] = value{k.vector()}
-		}
-		k.eitherEdge(func(edge bool) {
-			for tap := range v {
-				k.move(k.gathered(k.integers(planePlace+tap), edge), v[tap])
-			}
-		})
+	k.termsOf(k.sums, true, nil, func(g func() value, store func(sum int, v value)) {
+		v := k.everyTap(dims)
 		dy, sum := g(), 0
 		for axis := range dims {
 			for near := range v {
@@ -93,32 +90,56 @@ func (k *gridKernel) termsOfTaps(dims int) {
 	})
 }
 
-// combineTaps weights the sums along each axis by the distances along the others.
-func (k *gridKernel) combineTaps(dims int) {
-	between := func(near, far value, axis int) value {
-		return k.add(k.mul(near, k.loadPlane(planeS+axis)), k.mul(far, k.loadPlane(planeT+axis)))
+// everyTap gathers the taps of a cell.
+func (k *gridKernel) everyTap(dims int) []value {
+	v := make([]value, 1<<dims)
+	for tap := range v {
+		v[tap] = value{k.vector()}
 	}
-	k.forVectors(func() {
-		live := k.compare(k.loadPlane(planeLive), notEqual, k.zero())
-		for axis := range dims {
-			total := func(i int) value { return k.loadPlane(planeSums + axis<<(dims-1) + i) }
-			var sum value
-			switch {
-			case dims == 2:
-				sum = between(total(0), total(1), 1-axis)
-			case axis < 2:
-				top, bottom := between(total(0), total(1), 1-axis), between(total(2), total(3), 1-axis)
-				sum = between(top, bottom, 2)
-			default:
-				sum = k.zero()
-				for i := range 4 {
-					x, y := []int{planeS, planeT}[i&1], []int{planeS, planeT}[i>>1]+1
-					sum = k.add(sum, k.mul(total(i), k.mul(k.loadPlane(x), k.loadPlane(y))))
-				}
-			}
-			k.storeGradient(axis, live, sum)
+	k.eitherEdge(func(edge bool) {
+		for tap := range v {
+			k.move(k.gathered(k.integers(planePlace+tap), edge), v[tap])
 		}
 	})
+	return v
+}
+
+// combineTaps turns the sums along each axis into gradients.
+func (k *gridKernel) combineTaps(dims int) {
+	k.forVectors(func() {
+		live := k.live()
+		for axis := range dims {
+			total := func(i int) value { return k.loadPlane(planeSums + axis<<(dims-1) + i) }
+			k.storeGradient(axis, live, k.acrossAxis(dims, axis, total))
+		}
+	})
+}
+
+// live returns which cells have a tap inside.
+func (k *gridKernel) live() mask {
+	return k.compare(k.loadPlane(planeLive), notEqual, k.zero())
+}
+
+// acrossAxis weights totals along an axis by the distances along the others.
+func (k *gridKernel) acrossAxis(dims, axis int, total func(i int) value) value {
+	if dims == 2 {
+		return k.between(total(0), total(1), 1-axis)
+	}
+	if axis < 2 {
+		top, bottom := k.between(total(0), total(1), 1-axis), k.between(total(2), total(3), 1-axis)
+		return k.between(top, bottom, 2)
+	}
+	sum := k.zero()
+	for i := range 4 {
+		x, y := []int{planeS, planeT}[i&1], []int{planeS, planeT}[i>>1]+1
+		sum = k.add(sum, k.mul(total(i), k.mul(k.loadPlane(x), k.loadPlane(y))))
+	}
+	return sum
+}
+
+// between weights a near and a far value by the distances along an axis.
+func (k *gridKernel) between(near, far value, axis int) value {
+	return k.add(k.mul(near, k.loadPlane(planeS+axis)), k.mul(far, k.loadPlane(planeT+axis)))
 }
 
 // band takes a band's first pixel from places, a vector of each tap at a time.

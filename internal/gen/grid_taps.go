@@ -190,7 +190,7 @@ func (k *gridKernel) sample() {
 func (k *gridKernel) terms() {
 	row := param(k.c, "row")
 	k.below = k.c.GP64()
-	k.termsOf(4, false, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(4, false, nil, func(g func() value, store func(sum int, v value)) {
 		k.c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
 		k.prefetchAhead(termsAhead, []int{0})
 		v, dy := k.taps(), g()
@@ -203,16 +203,22 @@ func (k *gridKernel) terms() {
 // combineSums weights the sums along each axis by the distances along the other.
 func (k *gridKernel) combineSums() {
 	k.forVectors(func() {
-		any := k.maskPlane(planeInside)
-		for tap := 1; tap < 4; tap++ {
-			any = k.combine("KORW", "VOR", any, k.maskPlane(planeInside+tap))
-		}
+		any := k.someInside()
 		var sums [4]value
 		for i := range sums {
 			sums[i] = k.loadPlane(planeSums + i)
 		}
 		k.combine2(any, sums)
 	})
+}
+
+// someInside returns which cells have a tap inside.
+func (k *gridKernel) someInside() mask {
+	any := k.maskPlane(planeInside)
+	for tap := 1; tap < 4; tap++ {
+		any = k.combine("KORW", "VOR", any, k.maskPlane(planeInside+tap))
+	}
+	return any
 }
 
 // combine2 makes the gradients of both coordinates.
@@ -226,10 +232,20 @@ func (k *gridKernel) combine2(any mask, sums [4]value) {
 
 // storeGradient stores the gradient of coordinates, +0 but where some tap is inside.
 func (k *gridKernel) storeGradient(axis int, any mask, sum value) {
+	slope := k.derivative(axis, sum)
+	k.storePlane(planeGrad+axis, k.keep(any, k.mul(sum, slope)))
+}
+
+// derivative returns the derivatives of coordinates. Where the padding has set one
+// aside, values become +0.
+func (k *gridKernel) derivative(axis int, values ...value) value {
 	slope, zeros := k.parameter(paramK+axis), k.newLabel("zeros")
 	k.jumpMode(modeZeros, zeros)
 	k.move(k.loadPlane(planeK+axis), slope)
-	k.move(k.keep(k.compare(slope, notEqual, k.zero()), sum), sum)
+	there := k.compare(slope, notEqual, k.zero())
+	for _, v := range values {
+		k.move(k.keep(there, v), v)
+	}
 	k.c.Label(zeros)
-	k.storePlane(planeGrad+axis, k.keep(any, k.mul(sum, slope)))
+	return slope
 }

@@ -71,8 +71,9 @@ func (k *gridKernel) addFolded(sums int) {
 
 // termsOf emits a group's terms of so many sums, which body stores for a channel
 // at k.input whose upstream gradients g loads. A single channel has code of its
-// own where alone is set.
-func (k *gridKernel) termsOf(sums int, alone bool, body func(g func() value, store func(sum int, v value))) {
+// own where alone is set. begin emits what begins the channels of a vector, given
+// the number of its first position; it may be nil.
+func (k *gridKernel) termsOf(sums int, alone bool, begin func(at reg.GPVirtual), body func(g func() value, store func(sum int, v value))) {
 	c := k.c
 	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
 	// There are not enough registers for the others: they are loaded for each
@@ -82,8 +83,12 @@ func (k *gridKernel) termsOf(sums int, alone bool, body func(g func() value, sto
 	k.forVectors(func() {
 		loop, one, done := k.newLabel("channel"), k.newLabel("one"), k.newLabel("summed")
 		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
-		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
+		at := k.position()
+		c.LEAQ(operand.Mem{Base: from, Index: at, Scale: uint8(k.out.size)}, from)
 		c.Load(c.Param("input"), k.input)
+		if begin != nil {
+			begin(at)
+		}
 		g := func() value { return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})} }
 		if alone {
 			c.CMPQ(left, operand.Imm(1))

@@ -1,0 +1,182 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What stands between grid_sample's second gradients and the kernels that read
+// each tap by itself. The coordinates' tangents take the planes of coordinates
+// once positions are located.
+
+// doublePairs makes the gradients of a group's upstream gradients and the sums of
+// the grid's.
+type doublePairs func(cells *byte, n int, input, tangent *byte, row, channelStride, tangentStride int,
+	dy *byte, dyStride int, y *byte, yStride, channels int, terms *byte)
+
+// doubleBlock is GridSampleDouble by kernels.
+func (k *gridKernel) doubleBlock(b *GridBlock, definition func(*GridBlock)) {
+	switch {
+	case !b.readsAlike() || !b.GradOutput.Contiguous():
+		definition(b)
+	case k.takes(b) && b.wantsAll() && b.Channels > 0:
+		k.doublePairs(b)
+	case k.dtype == tensor.F64 && doubleGather[float64](k, b):
+	case k.dtype != tensor.F64 && doubleGather[float32](k, b):
+	default:
+		definition(b)
+	}
+}
+
+// wantsAll reports whether both tangents are there and both gradients wanted.
+func (b *GridBlock) wantsAll() bool {
+	s := &b.Second
+	return s.hasInput() && s.hasCoords() && s.Output.DType != tensor.None && b.Output.DType != tensor.None
+}
+
+// doublePairs takes a block's channels once for both gradients.
+func (k *gridKernel) doublePairs(b *GridBlock) {
+	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	loadCells[float32](cellsFor(k.needs, tensor.F32), c, b, b.Second.Coords, true)
+	for p := planeSums; p < planeSums+5; p++ {
+		clear(c[p][:])
+	}
+	u, y := &b.Second.Input, &b.Second.Output
+	for first := int64(0); first < b.Channels; first += groupSize {
+		k.double(c.start(), b.N, (*byte)(b.Input.Channel(first)), (*byte)(u.Channel(first)), int(b.Input.AxisStride[1]), int(b.Input.ChannelStride), int(u.ChannelStride),
+			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), (*byte)(y.Row(first, 0).P), int(y.RowStride),
+			int(min(groupSize, b.Channels-first)), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+	}
+	k.combine(c.start(), b.N)
+	k.bend(c.start(), b.N)
+	k.alignLast(c, b)
+	k.storeGradients(c, b)
+}
+
+// doubleGather is doubleBlock by gathers; it reports whether it was possible.
+func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
+	g, t, second := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype), &b.Second
+	steps, ok := stepsOf[C](b, g.lanes)
+	if !ok {
+		return false
+	}
+	c := locateGather[C](g, b, steps, true, true)
+	if b.Mode == Bicubic {
+		d := newDoubleCubic[C](k, b, c, true)
+		d.double()
+		return true
+	}
+	if second.hasCoords() {
+		loadCells[C](g, c, b, second.Coords, true)
+	}
+	if b.Mode == Nearest {
+		nearestGather[C](g, t, c, b)
+		return true
+	}
+	if second.Output.DType != tensor.None {
+		tangentsGather(t, c, b)
+	}
+	if b.Output.DType != tensor.None {
+		slopesGather[C](g, t, c, b)
+	}
+	return true
+}
+
+// readsAlike reports whether one place is that of a pixel and of its tangent,
+// and whether what is written lies in runs.
+func (b *GridBlock) readsAlike() bool {
+	s := &b.Second
+	for axis := range b.Dims {
+		if s.hasInput() && b.Size[axis] > 1 && s.Input.AxisStride[axis] != b.Input.AxisStride[axis] {
+			return false
+		}
+	}
+	return s.Output.DType == tensor.None || s.Output.Contiguous()
+}
+
+// nearestGather computes both gradients of nearest; the grid's is +0.
+func nearestGather[C Compute](g *gatherCell, t *gatherType, c *gridCells, b *GridBlock) {
+	second := &b.Second
+	for axis := range 3 {
+		if axis >= b.Dims || !second.hasCoords() {
+			clear(planeOf[C](c, planeCoord+axis)[:])
+		}
+		clear(planeOf[C](c, planeGrad+axis)[:])
+	}
+	if second.Output.DType != tensor.None {
+		for channel := range b.Channels {
+			var tangent *byte
+			if second.hasInput() {
+				tangent = (*byte)(second.Input.Channel(channel))
+			}
+			t.near(c.start(), b.N, tangent, (*byte)(second.Output.Row(channel, 0).P))
+		}
+	}
+	if b.Output.DType != tensor.None {
+		storeGathered[C](g, c, b)
+	}
+}
+
+// tangentsGather computes the gradient of the upstream gradient.
+func tangentsGather(t *gatherType, c *gridCells, b *GridBlock) {
+	for channel := range b.Channels {
+		var tangent *byte
+		if b.Second.hasInput() {
+			tangent = (*byte)(b.Second.Input.Channel(channel))
+		}
+		if y := (*byte)(b.Second.Output.Row(channel, 0).P); b.Second.hasCoords() {
+			t.shift[b.Dims-2](c.start(), b.N, (*byte)(b.Input.Channel(channel)), tangent, y)
+		} else {
+			t.sample(c.start(), b.N, tangent, 1<<b.Dims, y)
+		}
+	}
+}
+
+// slopesGather computes the gradient of the grid.
+func slopesGather[C Compute](g *gatherCell, t *gatherType, c *gridCells, b *GridBlock) {
+	if b.Second.hasInput() {
+		of := *b
+		of.Input = b.Second.Input
+		sumTerms[C](c, &of, t.terms[b.Dims-2], b.Dims<<(b.Dims-1))
+		g.combine[b.Dims-2](c.start(), b.N)
+	} else {
+		for axis := range b.Dims {
+			clear(planeOf[C](c, planeGrad+axis)[:])
+		}
+	}
+	if b.Second.hasCoords() {
+		sumTerms[C](c, b, t.bends[b.Dims-2], bendKinds[b.Dims-2])
+		g.bend[b.Dims-2](c.start(), b.N)
+	}
+	storeGathered[C](g, c, b)
+}
+
+// bendKinds are how many second differences there are in an image, in a volume.
+var bendKinds = [2]int{1, 6}
+
+// doubleScatter64 is a scatter of second gradients by kernels.
+func doubleScatter64(k *gridKernel, definition GridScatterKernel[float64]) GridScatterKernel[float64] {
+	kernel := scatterByGather(k, definition)
+	kernel.Add = func(s *GridScatter[float64], b *GridBlock) {
+		if s.g.Mode == Nearest || !b.Second.hasCoords() || !addGather(k, s, b, true) {
+			definition.Add(s, b)
+		}
+	}
+	return kernel
+}
+
+// doubleScatter32 is that of float32.
+func doubleScatter32(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
+	t := typeFor(k.needs, k.dtype)
+	add := func(s *GridScatter[float32], b *GridBlock) {
+		switch {
+		case s.g.Mode == Nearest || !b.Second.hasCoords():
+		case addGather(k, s, b, true):
+		default:
+			definition.Add(s, b)
+		}
+	}
+	store := func(s *GridScatter[float32], out Image, scratch *Scratch) { k.storeSums(t, s, out, scratch) }
+	return GridScatterKernel[float32]{definition.Start, add, store}
+}
