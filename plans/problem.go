@@ -27,34 +27,43 @@ type Problem struct {
 	attrs  []any          // by op.attrs
 }
 
-// Parse reads a problem's text and checks it.
+// Parse reads a problem's text and checks it. With an error it returns the zero
+// Problem, which Select refuses.
 func Parse(text string) (Problem, error) {
 	fields := strings.Split(text, " ")
 	o := opByName(fields[0])
 	if o == nil {
 		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want one of %s", quoted(fields[0]), strings.Join(OpNames(), ", "))
 	}
-	p := Problem{op: o, types: make([]tensor.DType, len(o.args)), shapes: make([][]int64, len(o.args)), attrs: make([]any, len(o.attrs))}
 	given := map[string]string{}
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
 		_, twice := given[key]
 		if !ok || twice || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) {
-			return p, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
+			return Problem{}, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		given[key] = value
 	}
+	p := Problem{op: o, types: make([]tensor.DType, len(o.args)), shapes: make([][]int64, len(o.args)), attrs: make([]any, len(o.attrs))}
+	if err := p.fill(given); err != nil {
+		return Problem{}, err
+	}
+	return p, nil
+}
+
+// fill completes a problem from what the text gives of its keys.
+func (p *Problem) fill(given map[string]string) error {
 	if err := p.read(given); err != nil {
-		return p, err
+		return err
 	}
 	if len(given) > 0 {
 		key := slices.Sorted(maps.Keys(given))[0]
-		return p, errorf(InvalidProblem, o.name, shortened(key), "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
+		return errorf(InvalidProblem, p.op.name, shortened(key), "is not a key of this op; want %s", strings.Join(p.op.keys(), ", "))
 	}
-	if err := o.infer(&p); err != nil {
-		return p, err
+	if err := p.op.infer(p); err != nil {
+		return err
 	}
-	return p, p.checkSizes()
+	return p.checkSizes()
 }
 
 // maxElements bounds a tensor's elements, an extent of 0 counting as 1: more

@@ -177,6 +177,26 @@ func TestBadTexts(t *testing.T) {
 	requireKind(t, err, plans.InvalidProblem)
 }
 
+// What Parse returns with an error is the zero Problem, whichever step refused
+// the text; to select it is an error, too.
+func TestSelectOfFailedParse(t *testing.T) {
+	for _, text := range []string{
+		"quantise x=f32[2]",
+		"quantize_per_channel x=f32[2,3] x=f32[2,3]",
+		"quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=0",
+		"quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=0 qmax=1 axes=1",
+		"quantize_per_channel x=f32[2,3] q=s8 axis=7 qmin=0 qmax=1",
+		"grid_sample_backward grad_output=f32[1,2,2,2] input=f32[1,2,3,3] grid=f32[1,2,2,2] grad_input=none grad_grid=none",
+		"quantize_per_channel x=f32[4294967296,65537] q=s8 axis=0 qmin=0 qmax=1",
+	} {
+		p, err := plans.Parse(text)
+		require.Error(t, err, text)
+		require.Equal(t, plans.Problem{}, p, text)
+		_, err = plans.Select(0, p, plans.Preference{})
+		requireKind(t, err, plans.InvalidProblem)
+	}
+}
+
 // Preferences that no row meets.
 func TestBadPreferences(t *testing.T) {
 	forEachOp(t, testcase.Small, 1, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
