@@ -59,10 +59,9 @@
 // orders of the project's numeric contract), exp, log, tanh and their like
 // (plain Go, no fused operations), random numbers and this project's own
 // operations (embedding, grid_sample, affine_grid, the quantize family, run
-// through package plans) give the same bits on every machine. Matrix products
-// and convolutions are gonum's for now: a chain over k in ascending order for
-// every element, the same bits on every amd64 machine; a compiler for another
-// architecture may fuse the multiplication with the addition.
+// through package plans) give the same bits on every machine, and so do matrix
+// products and convolutions: a chain over k in ascending order for every
+// element, each step rounded (NUMERICS.md, section 9).
 //
 // # Conventions
 //

@@ -79,7 +79,7 @@ type EmbeddingSums struct {
 	at           EmbeddingSum
 }
 
-// EmbeddingSum is one of them.
+// EmbeddingSum is one destination row of an EmbeddingSums.
 type EmbeddingSum struct {
 	Terms      Matrix
 	Positions  []int64  // rows of Terms, in order

@@ -33,7 +33,7 @@ type framedAdd func(cells *byte, n int, plane *float32, row, planeStride int, dy
 // framedQuad does so for channels that lie side by side.
 type framedQuad func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 
-// GridFrames is the table of rows.
+// GridFrames is the table of rows of grid_sample, and of its gradients, in small images with a frame of zeros.
 var GridFrames = framedRows()
 
 // framedOf returns the kernels of an instruction set.

@@ -10,7 +10,7 @@ type (
 	GroupExtremes[C Compute] func(s *Scratch, x Span, n int, to [2][]C)
 )
 
-// The ways to do so, by compute type.
+// The tables of rows of GroupSums and GroupExtremes, by compute type.
 var (
 	GroupSumRows32     = append(groupSumRows, Row[GroupSums[float32]]{"go", Go, always(GroupSums[float32](sumGroups[float32]))})
 	GroupSumRows64     = []Row[GroupSums[float64]]{{"go", Go, always(GroupSums[float64](sumGroups[float64]))}}

@@ -11,7 +11,7 @@ type IndexSearch struct {
 	LeapsI32 func(indices []int32, most int32) bool
 }
 
-// FirstOutside are the ways to do so.
+// FirstOutside is the table of rows of IndexSearch.
 var FirstOutside = append(outsideRows, Row[IndexSearch]{"go", Go, always(IndexSearch{firstOutside[int64], firstOutside[int32], leaps[int64], leaps[int32]})})
 
 func leaps[T int32 | int64](indices []T, most T) bool {
