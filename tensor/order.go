@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -16,9 +17,14 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 func LittleEndian(v View) []byte { return littleEndian(Bytes(v), v.DType.Size(), bigEndian) }
 
 // SetLittleEndian fills a compact CPU tensor from bytes in little-endian
-// order. It panics where Bytes does.
+// order. It panics where Bytes does, and when there are not as many as the
+// tensor has.
 func SetLittleEndian(v View, data []byte) {
-	copy(Bytes(v), littleEndian(data, v.DType.Size(), bigEndian))
+	to := Bytes(v)
+	if len(to) != len(data) {
+		panic(fmt.Sprintf("tensor.SetLittleEndian: %s has %d bytes, the data has %d", v.String(), len(to), len(data)))
+	}
+	copy(to, littleEndian(data, v.DType.Size(), bigEndian))
 }
 
 // littleEndian turns elements of a size around, in a copy, where they have to be.

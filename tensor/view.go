@@ -101,13 +101,25 @@ func Of[T Element](data []T, shape ...int64) View {
 func Scalar[T Element](value T) View { return Of([]T{value}, []int64{}...) }
 
 // New returns a compact tensor of zeros in Go memory, aligned to 8 bytes. Packed
-// codes are made as bytes: U8 with ceil(D / 2) along the last dimension. It
-// panics for a negative extent and where the tensor exceeds the address space.
+// codes are made as a plan takes them, as bytes: U8 with ceil(D / 2) along the
+// last dimension. It panics for a negative extent, for packed codes without a
+// dimension, and where the tensor exceeds the address space.
 func New(dtype DType, shape ...int64) View {
+	if dtype.Packed() {
+		if len(shape) == 0 {
+			panic(fmt.Sprintf("tensor.New: %s has shape []; want at least one dimension to pack along", dtype))
+		}
+		last := len(shape) - 1
+		dtype, shape = U8, append(shape[:last:last], shape[last]/2+shape[last]%2)
+	}
 	v := View{DType: dtype, Shape: shape}
+	n := v.NumElements()
+	if n < 0 || n > (math.MaxInt-7)/max(1, dtype.Size()) {
+		panic(fmt.Sprintf("tensor.New: no memory has the shape %v", shape))
+	}
 	// Words, so that elements of every type are aligned.
-	words := make([]uint64, (v.NumElements()*dtype.Size()+7)/8)
-	v.Data, v.High = unsafe.Pointer(unsafe.SliceData(words)), v.NumElements()*dtype.Size()
+	words := make([]uint64, (n*dtype.Size()+7)/8)
+	v.Data, v.High = unsafe.Pointer(unsafe.SliceData(words)), n*dtype.Size()
 	return v
 }
 

@@ -56,6 +56,27 @@ func TestViews(t *testing.T) {
 	require.True(t, one.IsContiguous())
 }
 
+// New makes packed codes as plans take them: bytes, each row starting at one.
+func TestNew(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.S4, tensor.U4} {
+		for elements, bytes := range map[int64]int64{0: 0, 1: 1, 2: 1, 5: 3} {
+			shape := []int64{2, elements}
+			v := tensor.New(d, shape...)
+			require.Equal(t, tensor.U8, v.DType)
+			require.Equal(t, []int64{2, bytes}, v.Shape)
+			require.Len(t, tensor.Bytes(v), int(2*bytes))
+			require.Equal(t, []int64{2, elements}, shape)
+		}
+		require.PanicsWithValue(t, "tensor.New: "+d.String()+" has shape []; want at least one dimension to pack along", func() { tensor.New(d) })
+		require.Panics(t, func() { tensor.New(d, -1) })
+	}
+	require.Panics(t, func() { tensor.New(tensor.F32, -1) })
+	require.Panics(t, func() { tensor.New(tensor.F64, math.MaxInt64/4) })
+	v := tensor.New(tensor.F16, 3)
+	require.Equal(t, make([]byte, 6), tensor.Bytes(v))
+	require.Equal(t, int64(6), v.High)
+}
+
 // Extent spans what strides reach, in both directions, and never wraps around.
 func TestExtent(t *testing.T) {
 	for _, tc := range []struct {
