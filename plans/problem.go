@@ -33,7 +33,7 @@ func Parse(text string) (Problem, error) {
 	fields := strings.Split(text, " ")
 	o := opByName(fields[0])
 	if o == nil {
-		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want one of %s", quoted(fields[0]), strings.Join(OpNames(), ", "))
+		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want %s", quoted(fields[0]), wantedOps(fields[0]))
 	}
 	given := map[string]string{}
 	for _, f := range fields[1:] {

@@ -56,12 +56,12 @@ func TestTextLeavesDefaultsOut(t *testing.T) {
 func TestBadTexts(t *testing.T) {
 	const quantize = "quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=-128 qmax=127"
 	for _, tc := range []struct{ text, op, arg, want string }{
-		{"", "", "op", `^"" is not known; want one of quantize_per_tensor, .*$`},
-		{"quantise x=f32[2]", "", "op", `^"quantise" is not known; want one of `},
+		{"", "", "op", `^"" is not known; want an op of OPS.md or isobit_support$`},
+		{"quantise x=f32[2]", "", "op", `^"quantise" is not known; want an op of OPS.md or isobit_support, such as quantize_per_tensor, quantize_per_channel, quantize_per_token$`},
 		{" " + quantize, "", "op", `^"" is not known`},
 		{quantize + " ", "quantize_per_channel", "text", `^has ""; want key=value, each key once, separated by single spaces$`},
 		{quantize + " axis=1", "quantize_per_channel", "text", `^has "axis=1"; want key=value, each key once`},
-		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want one of `},
+		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want an op of OPS.md or isobit_support$`},
 		{quantize + " rounding=" + strings.Repeat("u", 1<<20), "quantize_per_channel", "rounding", `^is "u{64}\.\.\."; want nearest or reciprocal$`},
 		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
 		{quantize + " rounding=", "quantize_per_channel", "text", `^has "rounding="; want key=value`},
@@ -175,6 +175,35 @@ func TestBadTexts(t *testing.T) {
 	}
 	_, err := plans.Select(0, plans.Problem{}, plans.Preference{})
 	requireKind(t, err, plans.InvalidProblem)
+}
+
+// Ops that are not known bring the nearest ones to mind, in as many bytes as C
+// callers have for an error.
+func TestNearestOps(t *testing.T) {
+	for name, want := range map[string]string{
+		"grid_sampler":                "grid_sample",
+		"gridsample_backward":         "grid_sample_backward",
+		"embeding":                    "embedding",
+		"Embedding_Bag":               "embedding_bag",
+		"linear":                      "quantized_linear",
+		"fake_quant_per_channel":      "fake_quantize_per_channel",
+		"fake_quantize_per_tensor_bw": "fake_quantize_per_tensor",
+		"quantize_per_row":            "quantize_per_tensor",
+		"dequantize":                  "dequantize_per_tensor",
+	} {
+		_, err := plans.Parse(name + " x=f32[2]")
+		require.Regexp(t, `such as (\w+, ){0,2}`+want+`\b`, err, name)
+	}
+	for _, name := range []string{"conv2d", "x", "_", "softmax", strings.Repeat("_", 100)} {
+		_, err := plans.Parse(name)
+		require.NotContains(t, err.Error(), "such as", name)
+	}
+	for _, name := range plans.OpNames() {
+		for _, wrong := range []string{name + "s", name[1:], name + strings.Repeat("_x", 99)} {
+			_, err := plans.Parse(wrong)
+			require.Less(t, len(err.Error()), 256, wrong)
+		}
+	}
 }
 
 // What Parse returns with an error is the zero Problem, whichever step refused
