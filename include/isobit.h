@@ -29,7 +29,8 @@
  *  - The floating-point control state of the caller (flush-to-zero, rounding
  *    mode) neither affects a result nor is changed.
  *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
- *    environment prints a line per plan to stderr; so does an internal error).
+ *    environment prints a line per plan to stderr, after one per row that it was
+ *    refused; so does an internal error).
  *    But a pointer to memory that does not exist ends the process, and so does
  *    the lack of memory for the library's own few kilobytes: Go's runtime does.
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
@@ -218,7 +219,9 @@ typedef struct isobit_preference {
   size_t struct_size;
   int64_t max_workspace; /* bytes; 0: no limit. Rows that need more are passed over */
   const char *row; /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
-  int32_t num_threads; /* 0: what isobit_get_num_threads answers when the plan runs */
+  int32_t num_threads; /* 0 to 1024; 0: what isobit_get_num_threads answers when the plan runs, or
+                        * where the workspace has a part for each thread (the input's gradients of
+                        * grid_sample) the smaller of that and of its answer when the plan was made */
 } isobit_preference;
 
 /* The library's version, such as "0.1.0". Never NULL; works in a forked child too. */
@@ -248,18 +251,25 @@ ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *
 
 /* Writes the plan as JSON: problem, category, row, arch, workspace_size,
  * precision_guarantee, and args, a list of {name, dtype, shape, direction,
- * optional, present} in the order in which isobit_plan_run takes them.
+ * optional, present} in the order in which isobit_plan_run takes them. row is
+ * the row selected: what its kernels do not take, the definition ("go") computes,
+ * with the same bits. direction is "in", "out", or "inout" of an output that is
+ * read first. precision_guarantee.same_everywhere is false where the last bits
+ * depend on the processor (embedding_renorm with other norms than 0, 1, 2, inf).
  * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
  * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
  * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed, char *err,
                                               size_t err_size);
 
-/* Runs the plan: reads the inputs, writes every element of the outputs.
+/* Runs the plan: reads the inputs, writes every element of the outputs. An output
+ * whose direction is "inout" is read, too: accumulate=true adds to what is there,
+ * and embedding_renorm writes those rows of weight alone that it scales.
  *
- * args holds nargs tensors, inputs before outputs, in the order of
- * isobit_plan_describe; NULL where an optional one is absent (`none`). The
- * DLTensors are only read, during the call. Per tensor:
+ * args holds nargs tensors in the order of isobit_plan_describe, inputs before
+ * outputs (embedding_renorm's weight, which is both, comes first); NULL where an
+ * optional one is absent (`none`). The DLTensors are only read, during the call.
+ * Per tensor:
  *  - ndim is 0 to 8; shape may be NULL only when ndim is 0.
  *  - strides are in elements, may be NULL (compact, row-major) and may be 0 or
  *    negative; an output's elements must not overlap.
@@ -288,8 +298,9 @@ ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *w
  * Errors: INVALID_HANDLE (also for a second destroy). */
 ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size);
 
-/* Sets the number of threads that a run may use, the caller's included; 0 is one
- * per processor, as at the start. It never changes a result. Errors: INVALID_ARGUMENT. */
+/* Sets the number of threads that a run may use, the caller's included, up to
+ * 1024; 0 is one per processor, as at the start. Plans that exist follow it, but
+ * see num_threads above. It never changes a result. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size);
 ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size);
 

@@ -10,7 +10,7 @@ import (
 type Description struct {
 	Problem       string        `json:"problem"`
 	Category      Category      `json:"category"`
-	Row           string        `json:"row"`
+	Row           string        `json:"row"` // SKU.Row
 	Arch          string        `json:"arch"`
 	WorkspaceSize int64         `json:"workspace_size"`
 	Args          []ArgInfo     `json:"args"`
@@ -22,7 +22,7 @@ type ArgInfo struct {
 	Name      string  `json:"name"`
 	DType     string  `json:"dtype"` // "none" where the problem has none
 	Shape     []int64 `json:"shape"`
-	Direction string  `json:"direction"` // "in" or "out"
+	Direction string  `json:"direction"` // "in", "out", or "inout" of an output that is read first
 	Optional  bool    `json:"optional"`
 	Present   bool    `json:"present"`
 }
@@ -46,6 +46,9 @@ func Describe(p Plan) Description {
 	for i := range problem.op.args {
 		a := &problem.op.args[i]
 		info := ArgInfo{Name: a.name, DType: problem.types[i].String(), Shape: problem.shapes[i], Direction: direction(a), Optional: a.optional}
+		if a.out && problem.accumulates() {
+			info.Direction = "inout"
+		}
 		info.Present = problem.types[i] != tensor.None
 		switch {
 		case !info.Present:
@@ -61,14 +64,20 @@ func Describe(p Plan) Description {
 }
 
 func direction(a *arg) string {
-	if a.out {
+	switch {
+	case a.inout:
+		return "inout"
+	case a.out:
 		return "out"
 	}
 	return "in"
 }
 
-// SupportRow is one op of the support matrix.
-type SupportRow struct {
+// accumulates reports whether results are added to what outputs hold.
+func (p *Problem) accumulates() bool { return p.op.attr("accumulate") >= 0 && p.bool("accumulate") }
+
+// SupportOp is one op of the support matrix.
+type SupportOp struct {
 	Op         string        `json:"op"`
 	Category   Category      `json:"category"`
 	Args       []SupportArg  `json:"args"`
@@ -80,7 +89,7 @@ type SupportRow struct {
 // SupportArg is one argument of an op and the types that it takes.
 type SupportArg struct {
 	Name      string   `json:"name"`
-	Direction string   `json:"direction"`
+	Direction string   `json:"direction"` // "in", "out" or "inout"; with accumulate=true an "out" is a plan's "inout"
 	Optional  bool     `json:"optional"`
 	DTypes    []string `json:"dtypes"`
 }
@@ -94,10 +103,10 @@ type SupportAttr struct {
 
 // Support lists every op with the types, devices and rows that it has. It is
 // read off the tables that plans are selected from.
-func Support() (table []SupportRow) {
+func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportRow{Op: o.name, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportOp{Op: o.name, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
 		for k := range o.args {
 			a := SupportArg{Name: o.args[k].name, Direction: direction(&o.args[k]), Optional: o.args[k].optional}
 			for _, d := range o.args[k].allow {

@@ -19,7 +19,7 @@ const renormRows = 64
 var embeddingRenorm = op{
 	name: "embedding_renorm", category: Embedding,
 	args: []arg{
-		{name: "weight", out: true, shaped: true, allow: floats},
+		{name: "weight", out: true, inout: true, shaped: true, allow: floats},
 		{name: "indices", shaped: true, allow: indices},
 	},
 	attrs: []attr{{name: "max_norm", kind: floatAttr}, {name: "norm_type", kind: floatAttr, def: 2.0}, boundsAttr},
@@ -77,5 +77,16 @@ var embeddingRenorm = op{
 		}
 		return nil
 	},
-	rows: namesOf(cpu.Renorm),
+	close: takesPowers,
+	rows:  namesOf(cpu.Renorm),
+}
+
+// takesPowers reports whether norms need math.Pow, which is assembly on some
+// processors and fused on others.
+func takesPowers(p *Problem) bool {
+	switch p.float("norm_type") {
+	case 0, 1, 2, math.Inf(1), math.Inf(-1):
+		return false
+	}
+	return true
 }

@@ -31,6 +31,22 @@ func TestRenormRows(t *testing.T) {
 	}
 }
 
+// Powers of other exponents than these are Go's math.Pow, which has not the same
+// bits on every processor; a plan of one says so.
+func TestRenormGuarantee(t *testing.T) {
+	for norm, everywhere := range map[string]bool{
+		"0": true, "1": true, "2": true, "inf": true, "-inf": true, "3": false, "-1": false, "1.5": false,
+	} {
+		p := plans.MustParse("embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=1 norm_type=" + norm)
+		plan, err := plans.Select(0, p, plans.Preference{})
+		require.NoError(t, err)
+		g := plan.PrecisionGuarantee()
+		require.Equal(t, []bool{true, true, everywhere}, []bool{g.Deterministic, g.BitStable, g.SameEverywhere}, norm)
+		require.Equal(t, everywhere, plans.Describe(plan).Guarantee.SameEverywhere)
+		require.Equal(t, "inout", plans.Describe(plan).Args[0].Direction)
+	}
+}
+
 // sameOnRows compares a problem's rows with its definition on one thread and on
 // many, on special values and on numbers whose sums show their order.
 func sameOnRows(t *testing.T, r *rand.Rand, text string) {

@@ -45,13 +45,13 @@ func evaluate(t *testing.T, text string, inputs []tensor.View, want func(out ten
 // rowsOf lists the rows of an op.
 func rowsOf(op string) []string { return supportOf(op).Rows }
 
-func supportOf(op string) plans.SupportRow {
+func supportOf(op string) plans.SupportOp {
 	for _, s := range plans.Support() {
 		if s.Op == op {
 			return s
 		}
 	}
-	return plans.SupportRow{}
+	return plans.SupportOp{}
 }
 
 // every returns a tensor of all patterns of a type of 8 or 16 bits, and their

@@ -15,7 +15,8 @@ const MaxThreads = 1024
 
 var numThreads atomic.Int64 // 0 means as many as Go uses
 
-// SetNumThreads sets how many threads plans run on; 0 means one per CPU. The
+// SetNumThreads sets how many threads plans run on, up to MaxThreads; 0 means
+// one per CPU. Plans that exist follow it, but see Preference.Threads. The
 // results do not depend on it.
 func SetNumThreads(n int) error {
 	if n < 0 || n > MaxThreads {

@@ -21,7 +21,10 @@ const WorkspaceAlignment = 8
 type Preference struct {
 	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more are passed over
 	Row          string // "" means any; else only the row with this name
-	Threads      int    // 0 means GetNumThreads at the time of Run
+	// 0 means GetNumThreads at the time of Run. Where the workspace has a part
+	// for each thread (the input's gradients of grid_sample), Select fixes the
+	// number, and later ones of SetNumThreads lower it only.
+	Threads int
 }
 
 // Plan runs one problem. It is immutable and safe for use by many goroutines
@@ -40,7 +43,8 @@ type Plan interface {
 	// PrecisionGuarantee says what may be relied on.
 	PrecisionGuarantee() PrecisionGuarantee
 	// Run checks the arguments, then computes. Outputs are written only if
-	// there is no error. Absent optional arguments are zero Views.
+	// there is no error, and read first only where Describe says "inout".
+	// Absent optional arguments are zero Views.
 	Run(stream Stream, workspace []byte, args []tensor.View) error
 }
 
@@ -60,7 +64,7 @@ type SKU struct {
 	Category Category
 	Op       string
 	DTypes   string // of the arguments, in order, such as "f32,f32,i32,s8"
-	Row      string // the row that runs
+	Row      string // the row that runs; what its kernels do not take the definition computes, with the same bits
 	Arch     string // what the row needs: an instruction set, or "ptx"
 }
 
@@ -70,7 +74,7 @@ type PrecisionGuarantee struct {
 	Accumulator    tensor.DType // type of sums
 	Deterministic  bool         // the same bits in every run
 	BitStable      bool         // the same bits on the same hardware
-	SameEverywhere bool         // the same bits on every row, device and thread count
+	SameEverywhere bool         // the same bits on every row, device, processor and thread count
 }
 
 // plan is every Plan: the ops differ in data and in run.
@@ -82,6 +86,7 @@ type plan struct {
 	row         string
 	needs       string
 	workspace   int64
+	refused     []string    // what the log said of rows, each once
 	shapes      [][][]int64 // by argument: the shapes that are accepted
 	check       func(c *call) error
 	run         func(c *call) error
@@ -199,7 +204,9 @@ func typeList(types []tensor.DType) string {
 }
 
 func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
-	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, true}
+	o := pl.problem.op
+	everywhere := o.close == nil || !o.close(&pl.problem)
+	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, everywhere}
 }
 
 func (pl *plan) CanImplement(args []tensor.View) error {

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -39,8 +40,9 @@ func rowsCap() cpu.ISA {
 // ISA returns the name of the largest instruction set in use.
 func ISA() string { return rowsCap().String() }
 
-// SetVerbose makes Select report each problem's text, the row taken, and the
-// rows refused with the reason. It is what ISOBIT_VERBOSE=1 sets; nil ends it.
+// SetVerbose makes Select report each problem's text, the row taken (SKU.Row),
+// and the rows refused with the reason: a line per plan, and one before it per
+// row that was passed over. It is what ISOBIT_VERBOSE=1 sets; nil ends it.
 func SetVerbose(log func(line string)) {
 	if log == nil {
 		verbose.Store(nil)
@@ -76,12 +78,24 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 			}
 			reason = "types"
 		}
-		verbosef("refuse %s row=%s: %s", name, r.Name, reason)
+		pl.logRefusal(r.Name, reason)
 	}
 	if !known {
 		return kernel, errorf(InvalidProblem, name, "preference", "names row %q; want one of %v", pl.pref.Row, rowNames(table))
 	}
 	return kernel, errorf(Unsupported, name, "preference", "names row %q, which does not take these types on this machine", pl.pref.Row)
+}
+
+// logRefusal logs why a row was refused, once for all tables that have it.
+func (pl *plan) logRefusal(row, reason string) {
+	if verbose.Load() == nil {
+		return
+	}
+	line := fmt.Sprintf("refuse %s row=%s: %s", pl.problem.op.name, row, reason)
+	if !slices.Contains(pl.refused, line) {
+		pl.refused = append(pl.refused, line)
+		verbosef("%s", line)
+	}
 }
 
 func rowNames[F any](table []cpu.Row[F]) (names []string) {

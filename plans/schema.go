@@ -23,6 +23,8 @@ type op struct {
 	// that op's name without its granularity.
 	grouping func(p *Problem) (grouping, error)
 	family   string
+	// close reports whether some bits of a problem are a processor's own; nil: none are.
+	close func(p *Problem) bool
 	// rows names the rows of the op's table, for the support matrix.
 	rows func() []string
 }
@@ -31,6 +33,7 @@ type op struct {
 type arg struct {
 	name     string
 	out      bool
+	inout    bool // an output that is read first
 	optional bool
 	shaped   bool // its shape is part of the problem's text
 	param    bool // it has an element for each group of an op over grouped elements

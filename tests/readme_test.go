@@ -61,12 +61,12 @@ func supportTable() string {
 	return b.String()
 }
 
-func argList(r plans.SupportRow, direction string) string {
+func argList(r plans.SupportOp, direction string) string {
 	var list []string
 	for _, a := range r.Args {
 		types := strings.Join(a.DTypes, " ")
 		types = strings.Replace(types, "f32 f64 f16 bf16", "floats", 1)
-		if a.Direction == direction {
+		if strings.Contains(a.Direction, direction) {
 			list = append(list, a.Name+": "+types)
 		}
 	}
