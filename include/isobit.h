@@ -234,7 +234,8 @@ ISOBIT_API int32_t isobit_abi_version(void);
  * follows from others; `zero_point=none`: absent) or an attribute (`axis=0`,
  * `mode=bilinear`, `block_size=[1,32]`). Keys may come in any order; what has a
  * default may be left out. `device=cuda:0` puts the tensors on a GPU.
- * isobit_support lists the operations and isobit_plan_describe the arguments.
+ * OPS.md, beside isobit's README, is the reference of operations; isobit_support
+ * lists them and isobit_plan_describe a plan's arguments.
  * Touches no device. Writes 0 to *plan on failure.
  * Errors: INVALID_PROBLEM, INVALID_ARGUMENT, UNSUPPORTED, DEVICE. */
 ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
@@ -315,8 +316,9 @@ typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t ma
  * a result. Runs that have begun are not affected. */
 ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
 
-/* Writes what runs where as JSON: a list of operations with their arguments,
- * dtypes, devices and rows. buf, size and needed as in isobit_plan_describe. */
+/* Writes what runs where as JSON: a list of operations with their arguments
+ * (dtypes, shapes, defaults), attributes, devices and rows, and what each is.
+ * buf, size and needed as in isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 /* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the

@@ -7,14 +7,18 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-var alignAttr = attr{name: "align_corners", kind: boolAttr, def: false}
+var alignAttr = attr{
+	name: "align_corners", kind: boolAttr, def: false,
+	doc: "whether -1 and 1 are the centres of the outermost pixels, or their edges",
+}
 
 // affineGrid spreads a grid over [-1, 1] and maps it by theta.
 var affineGrid = op{
 	name: "affine_grid", category: Sampling,
+	doc: "A grid for grid_sample: evenly spread places, mapped by a matrix.",
 	args: []arg{
-		{name: "theta", shaped: true, allow: floats},
-		{name: "grid", out: true, shaped: true, allow: floats},
+		{name: "theta", shaped: true, allow: floats, form: "[N, 2, 3] or [N, 3, 4]", doc: "a matrix for each image"},
+		{name: "grid", out: true, shaped: true, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the places, in theta's type"},
 	},
 	attrs: []attr{alignAttr},
 	infer: func(p *Problem) error {

@@ -13,9 +13,10 @@ import (
 // Workspace: the block results of every image's sums.
 var affineGridBackward = op{
 	name: "affine_grid_backward", category: Sampling,
+	doc: "The gradient of theta.",
 	args: []arg{
-		{name: "grad_grid", shaped: true, allow: floats},
-		{name: "grad_theta", out: true, allow: floats, defaultType: same("grad_grid")},
+		{name: "grad_grid", shaped: true, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the gradient of grid"},
+		{name: "grad_theta", out: true, allow: floats, defaultType: same("grad_grid"), form: "[N, 2, 3] or [N, 3, 4]", doc: "the gradient of theta, in grad_grid's type"},
 	},
 	attrs: []attr{alignAttr},
 	infer: func(p *Problem) error {

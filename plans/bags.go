@@ -12,13 +12,26 @@ import (
 // What the ops over bags of indices have in common.
 
 var (
-	offsetsArg = arg{name: "offsets", optional: true, shaped: true, allow: indices, defaultType: fixed(tensor.None)}
-	factorsArg = arg{name: "per_sample_weights", optional: true, allow: floats, defaultType: fixed(tensor.None)}
-	bagAttrs   = []attr{
-		{name: "include_last_offset", kind: boolAttr, def: false},
-		{name: "padding_idx", def: int64(-1)},
+	bagIndicesArg = arg{
+		name: "indices", shaped: true, allow: indices, form: "[N] with offsets, else [B, N / B]",
+		doc: "rows of weight, bag after bag; without offsets each row of indices is a bag",
 	}
-	modeAttr = attr{name: "mode", kind: wordAttr, def: "mean", words: []string{"sum", "mean", "max"}}
+	offsetsArg = arg{
+		name: "offsets", optional: true, shaped: true, allow: indices, defaultType: fixed(tensor.None),
+		form: "[B], with include_last_offset [B + 1]", doc: "where bags begin: 0 first, none less than the one before it",
+	}
+	factorsArg = arg{
+		name: "per_sample_weights", optional: true, allow: floats, defaultType: fixed(tensor.None), form: "indices'",
+		doc: "what each index's row is multiplied by, in weight's type; with mode=sum alone",
+	}
+	bagAttrs = []attr{
+		{name: "include_last_offset", kind: boolAttr, def: false, doc: "offsets end with where the last bag ends"},
+		paddingAttr,
+	}
+	modeAttr = attr{
+		name: "mode", kind: wordAttr, def: "mean", words: []string{"sum", "mean", "max"},
+		doc: "what becomes of a bag's rows, column by column",
+	}
 )
 
 // inferBags returns the number of bags and sets the shape of the weights of

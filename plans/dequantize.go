@@ -5,9 +5,10 @@ import "github.com/isobit-ml/isobit/cpu"
 // dequantize maps codes to floats.
 var dequantize = familyOp{
 	name: "dequantize",
+	doc:  "The numbers that codes stand for: (q - zero_point) * scale.",
 	args: []arg{
-		{name: "q", shaped: true, allow: either(codes, floats, float8s)}, scaleArg, zeroPointArg,
-		{name: "y", out: true, allow: floats},
+		{name: "q", shaped: true, allow: either(codes, floats, float8s), doc: "the codes, taken as they are, also beyond qmin and qmax"}, scaleArg, zeroPointArg,
+		{name: "y", out: true, allow: floats, doc: "the numbers that they stand for"},
 	},
 	attrs: rangeAnd(),
 	in:    []string{"q", "scale", "zero_point"}, out: []string{"y"},

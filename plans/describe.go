@@ -79,11 +79,13 @@ func (p *Problem) accumulates() bool { return p.op.attr("accumulate") >= 0 && p.
 // SupportOp is one op of the support matrix.
 type SupportOp struct {
 	Op         string        `json:"op"`
+	Doc        string        `json:"doc"`
 	Category   Category      `json:"category"`
 	Args       []SupportArg  `json:"args"`
 	Attributes []SupportAttr `json:"attributes"`
 	Devices    []string      `json:"devices"`
-	Rows       []string      `json:"rows"` // best first
+	Rows       []string      `json:"rows"`             // best first
+	Groups     string        `json:"groups,omitempty"` // of an op over grouped elements: which elements share a scale
 }
 
 // SupportArg is one argument of an op and the types that it takes.
@@ -92,13 +94,19 @@ type SupportArg struct {
 	Direction string   `json:"direction"` // "in", "out" or "inout"; with accumulate=true an "out" is a plan's "inout"
 	Optional  bool     `json:"optional"`
 	DTypes    []string `json:"dtypes"`
+	Default   string   `json:"default"`       // the type where the problem's text leaves the key out; "": it is required
+	Shape     string   `json:"shape"`         // in words or as a formula, in elements
+	InText    bool     `json:"shape_in_text"` // whether the problem's text gives the shape, or it follows from others
+	Doc       string   `json:"doc"`
 }
 
 // SupportAttr is one attribute of an op; those without a default are required.
 type SupportAttr struct {
 	Name    string   `json:"name"`
+	Type    string   `json:"type"` // "int", "float", "bool", "word" or "list"
 	Default any      `json:"default"`
 	Words   []string `json:"words,omitempty"`
+	Doc     string   `json:"doc"`
 }
 
 // Support lists every op with the types, devices and rows that it has. It is
@@ -106,16 +114,20 @@ type SupportAttr struct {
 func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportOp{Op: o.name, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportOp{Op: o.name, Doc: o.doc, Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
 		for k := range o.args {
-			a := SupportArg{Name: o.args[k].name, Direction: direction(&o.args[k]), Optional: o.args[k].optional}
-			for _, d := range o.args[k].allow {
+			of := &o.args[k]
+			a := SupportArg{
+				Name: of.name, Direction: direction(of), Optional: of.optional,
+				Default: of.defaultType.says, Shape: of.form, InText: of.shaped, Doc: of.doc,
+			}
+			for _, d := range of.allow {
 				a.DTypes = append(a.DTypes, d.String())
 			}
 			row.Args = append(row.Args, a)
 		}
 		for _, a := range o.attrs {
-			row.Attributes = append(row.Attributes, SupportAttr{a.name, a.def, a.words})
+			row.Attributes = append(row.Attributes, SupportAttr{a.name, attrKinds[a.kind], a.def, a.words, a.doc})
 		}
 		table = append(table, row)
 	}

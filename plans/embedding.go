@@ -8,15 +8,19 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-var boundsAttr = attr{name: "bounds", kind: wordAttr, def: "error", words: []string{"error", "skip"}}
+var boundsAttr = attr{
+	name: "bounds", kind: wordAttr, def: "error", words: []string{"error", "skip"},
+	doc: "an index that names no row: is an error before anything is written (on a GPU it stops the context), or counts for nothing (a row of zeros in embedding)",
+}
 
 // embedding copies the rows of weight that indices name.
 var embedding = op{
 	name: "embedding", category: Embedding,
+	doc: "Copies the rows of a table that indices name.",
 	args: []arg{
-		{name: "weight", shaped: true, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
-		{name: "y", out: true, allow: floats, defaultType: same("weight")},
+		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight"},
+		{name: "y", out: true, allow: floats, defaultType: same("weight"), form: "indices', then D", doc: "the rows, in weight's type"},
 	},
 	attrs: []attr{boundsAttr},
 	infer: func(p *Problem) error {

@@ -7,6 +7,13 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The attributes that the gradients of a weight share.
+var (
+	paddingAttr    = attr{name: "padding_idx", def: int64(-1), doc: "indices of this row are left out; -1: of none"}
+	accumulateAttr = attr{name: "accumulate", kind: boolAttr, def: false, doc: "adds to what the output holds, which is otherwise not read"}
+	byFreqAttr     = attr{name: "scale_grad_by_freq", kind: boolAttr, def: false, doc: "divides each row's sum by the number of its terms"}
+)
+
 // embeddingBackward sums, for every row of weight, the rows of grad_output
 // whose index named it, in Chunk order.
 //
@@ -14,15 +21,16 @@ import (
 // positions ordered by row, both of 64-bit numbers.
 var embeddingBackward = op{
 	name: "embedding_backward", category: Embedding,
+	doc: "Sums, for each row of the table, the gradients at the positions whose index named it.",
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: always, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
-		{name: "grad_weight", out: true, shaped: true, allow: floats},
+		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "indices', then D", doc: "the gradient of y"},
+		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight; those that name none are left out"},
+		{name: "grad_weight", out: true, shaped: true, allow: floats, form: "[V, D]", doc: "the gradient of weight, in grad_output's type"},
 	},
 	attrs: []attr{
-		{name: "padding_idx", def: int64(-1)},
-		{name: "accumulate", kind: boolAttr, def: false},
-		{name: "scale_grad_by_freq", kind: boolAttr, def: false},
+		paddingAttr,
+		accumulateAttr,
+		byFreqAttr,
 	},
 	infer: func(p *Problem) error {
 		if err := checkTable(p, "grad_weight"); err != nil {

@@ -13,13 +13,14 @@ import (
 // theirs, with mode=max the positions of the kept indices, of 64 bits.
 var embeddingBag = op{
 	name: "embedding_bag", category: Embedding,
+	doc: "Sums the rows that the indices of each bag name, or takes their mean or, column by column, the largest.",
 	args: []arg{
-		{name: "weight", shaped: true, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
+		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		bagIndicesArg,
 		offsetsArg,
 		factorsArg,
-		{name: "y", out: true, allow: floats, defaultType: same("weight")},
-		{name: "chosen", out: true, optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None)},
+		{name: "y", out: true, allow: floats, defaultType: same("weight"), form: "[B, D]", doc: "a row for each bag, in weight's type"},
+		{name: "chosen", out: true, optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None), form: "[B, D]", doc: "with mode=max: the position in indices that each element came from; the gradient takes it"},
 	},
 	attrs: append([]attr{modeAttr, boundsAttr}, bagAttrs...),
 	infer: func(p *Problem) error {

@@ -17,18 +17,19 @@ import (
 // in the compute type.
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
+	doc: "Sums, for each row of the table, the gradients of the bags whose indices named it.",
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: always, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
+		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[B, D]", doc: "the gradient of y"},
+		bagIndicesArg,
 		offsetsArg,
 		factorsArg,
-		{name: "chosen", optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None)},
-		{name: "grad_weight", out: true, shaped: true, allow: floats},
+		{name: "chosen", optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None), form: "[B, D]", doc: "embedding_bag's output; wanted with mode=max, and with no other"},
+		{name: "grad_weight", out: true, shaped: true, allow: floats, form: "[V, D]", doc: "the gradient of weight, in grad_output's type"},
 	},
 	attrs: append([]attr{
 		modeAttr,
-		{name: "accumulate", kind: boolAttr, def: false},
-		{name: "scale_grad_by_freq", kind: boolAttr, def: false},
+		accumulateAttr,
+		byFreqAttr,
 	}, bagAttrs...),
 	infer: func(p *Problem) error {
 		if err := checkTable(p, "grad_weight"); err != nil {

@@ -9,12 +9,13 @@ import (
 // product of the bag's gradient and the row that the index names.
 var embeddingBagWeights = op{
 	name: "embedding_bag_per_sample_weights_backward", category: Embedding,
+	doc: "The gradient of per_sample_weights: the product of each bag's gradient and the row that the index names.",
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
-		{name: "weight", shaped: true, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
+		{name: "grad_output", shaped: true, allow: floats, form: "[B, D]", doc: "the gradient of y, in weight's type"},
+		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		bagIndicesArg,
 		offsetsArg,
-		{name: "grad_per_sample_weights", out: true, allow: floats, defaultType: same("weight")},
+		{name: "grad_per_sample_weights", out: true, allow: floats, defaultType: same("weight"), form: "indices'", doc: "the gradient of per_sample_weights, in weight's type"},
 	},
 	attrs: bagAttrs,
 	infer: func(p *Problem) error {

@@ -18,11 +18,12 @@ const renormRows = 64
 // Workspace: one byte per row.
 var embeddingRenorm = op{
 	name: "embedding_renorm", category: Embedding,
+	doc: "Scales the rows of a table that indices name, so that no norm exceeds max_norm.",
 	args: []arg{
-		{name: "weight", out: true, inout: true, shaped: true, allow: floats},
-		{name: "indices", shaped: true, allow: indices},
+		{name: "weight", out: true, inout: true, shaped: true, allow: floats, form: "[V, D]", doc: "the table, whose rows are scaled in place"},
+		{name: "indices", shaped: true, allow: indices, form: "any", doc: "the rows that are looked at, each once"},
 	},
-	attrs: []attr{{name: "max_norm", kind: floatAttr}, {name: "norm_type", kind: floatAttr, def: 2.0}, boundsAttr},
+	attrs: []attr{{name: "max_norm", kind: floatAttr, doc: "the norm that no row exceeds afterwards; a number"}, {name: "norm_type", kind: floatAttr, def: 2.0, doc: "the p of the norm: a number, inf or -inf"}, boundsAttr},
 	infer: func(p *Problem) error {
 		if err := checkTable(p, "weight"); err != nil {
 			return err

@@ -5,9 +5,10 @@ import "github.com/isobit-ml/isobit/cpu"
 // fakeQuantize is quantize and dequantize in one pass.
 var fakeQuantize = familyOp{
 	name: "fake_quantize",
+	doc:  "Quantize and dequantize in one pass.",
 	args: []arg{
-		{name: "x", shaped: true, allow: floats}, scaleArg, zeroPointArg,
-		{name: "y", out: true, allow: floats, defaultType: same("x")},
+		{name: "x", shaped: true, allow: floats, doc: "the numbers"}, scaleArg, zeroPointArg,
+		{name: "y", out: true, allow: floats, defaultType: same("x"), doc: "the numbers that their codes stand for, in x's type"},
 	},
 	attrs: rangeAnd(roundingAttr, codeAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"y"},
@@ -20,13 +21,14 @@ var fakeQuantize = familyOp{
 // of scale and zero point, scaled by grad_factor.
 var fakeQuantizeBackward = familyOp{
 	name: "fake_quantize", suffix: "_backward",
+	doc: "The straight-through gradient of fake_quantize, and LSQ's gradients of scale and zero point; at least one of the outputs is wanted.",
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
-		{name: "x", allow: floats, defaultType: same("grad_output")}, scaleArg, zeroPointArg,
-		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
+		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of y"},
+		{name: "x", allow: floats, defaultType: same("grad_output"), doc: "the numbers, in grad_output's type"}, scaleArg, zeroPointArg,
+		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output"), doc: "the gradient of x, in its type"},
 		gradScaleArg, gradZeroArg,
 	},
-	attrs: rangeAnd(attr{name: "grad_factor", kind: floatAttr, def: 1.0}, roundingAttr, codeAttr),
+	attrs: rangeAnd(attr{name: "grad_factor", kind: floatAttr, def: 1.0, doc: "what the gradients of scale and zero_point are multiplied by"}, roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
 	groupOut: []string{"grad_scale", "grad_zero_point"},
 	inPlace:  [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",

@@ -10,23 +10,45 @@ import (
 
 // The arguments and attributes that the ops over grouped elements share.
 var (
-	scaleArg     = arg{name: "scale", param: true, allow: floats, defaultType: fixed(tensor.F32)}
-	zeroPointArg = arg{name: "zero_point", param: true, optional: true, allow: either(integers, floats), defaultType: fixed(tensor.I32)}
-	gradScaleArg = arg{name: "grad_scale", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
-	gradZeroArg  = arg{name: "grad_zero_point", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
-	codeAttr     = attr{name: "code", kind: wordAttr, def: "int", words: []string{"int", "f8e4m3", "f8e5m2"}}
-	roundingAttr = attr{name: "rounding", kind: wordAttr, def: "nearest", words: []string{"nearest", "reciprocal"}}
+	scaleArg = arg{
+		name: "scale", param: true, allow: floats, defaultType: fixed(tensor.F32),
+		doc: "the distance of neighbouring codes",
+	}
+	zeroPointArg = arg{
+		name: "zero_point", param: true, optional: true, allow: either(integers, floats), defaultType: fixed(tensor.I32),
+		doc: "the code of 0, within qmin and qmax; a float one is rounded and clamped; none with f8 codes",
+	}
+	gradScaleArg = arg{
+		name: "grad_scale", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None),
+		doc: "the gradient of scale, in scale's type",
+	}
+	gradZeroArg = arg{
+		name: "grad_zero_point", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None),
+		doc: "the gradient of a float zero_point, in its type",
+	}
+	codeAttr = attr{
+		name: "code", kind: wordAttr, def: "int", words: []string{"int", "f8e4m3", "f8e5m2"},
+		doc: "what codes are: whole numbers, or 8-bit floats",
+	}
+	roundingAttr = attr{
+		name: "rounding", kind: wordAttr, def: "nearest", words: []string{"nearest", "reciprocal"},
+		doc: "what is rounded: x / scale, or x * (1 / scale), as PyTorch does on a CPU",
+	}
 )
 
 // rangeAnd returns the range of codes, which every one of them has, and further
 // attributes.
 func rangeAnd(further ...attr) []attr {
-	return append([]attr{{name: "qmin"}, {name: "qmax"}}, further...)
+	return append([]attr{
+		{name: "qmin", doc: "the smallest code; the type of the codes holds it"},
+		{name: "qmax", doc: "the largest code, at least qmin; the type of the codes holds it"},
+	}, further...)
 }
 
 // familyOp is an op over grouped elements before its granularity is known.
 type familyOp struct {
 	name, suffix string // around the granularity, such as "quantize" and "_backward"
+	doc          string // op's
 	args         []arg  // the first decides the shape
 	attrs        []attr
 	// in, out and groupOut name the kernel's operands; see newFamily.
@@ -43,7 +65,7 @@ type familyOp struct {
 func (o familyOp) at(g granularity) op {
 	made := op{
 		name: o.name + "_" + g.suffix + o.suffix, category: Quantization,
-		args: o.args, attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
+		doc: o.doc, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
 	}
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
@@ -70,6 +92,22 @@ func (o familyOp) at(g granularity) op {
 		return err
 	}
 	return made
+}
+
+// argsOf returns the arguments with the shapes of one granularity's parameters.
+func (o familyOp) argsOf(g granularity) []arg {
+	args := slices.Clone(o.args)
+	for i := range args {
+		switch {
+		case args[i].param:
+			args[i].form = g.params
+		case i == 0:
+			args[i].form = g.form
+		default:
+			args[i].form = args[0].name + "'s"
+		}
+	}
+	return args
 }
 
 func (o familyOp) inferShapes(p *Problem, g granularity) error {

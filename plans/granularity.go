@@ -11,6 +11,9 @@ import (
 // share them.
 type granularity struct {
 	suffix string // of the ops' names
+	doc    string // which elements are a group
+	form   string // the shapes of x that it takes
+	params string // the shape of what has an element for each group
 	attrs  []attr
 	blocks func(p *Problem, shape []int64) (grouping, error)
 }
@@ -23,11 +26,22 @@ type grouping struct {
 }
 
 var granularities = []granularity{
-	{"per_tensor", nil, perTensor},
-	{"per_channel", []attr{{name: "axis"}}, perChannel},
-	{"per_token", nil, perToken},
-	{"per_group", []attr{{name: "group_size"}}, perGroup},
-	{"per_block", []attr{{name: "block_size", kind: listAttr}}, perBlock},
+	{"per_tensor", "all elements", "any", "[] or [1]", nil, perTensor},
+	{
+		"per_channel", "those with the same index along axis", "[d0, ..., dn], n >= 0", "[d_axis]",
+		[]attr{{name: "axis", doc: "the dimension of the channels; -1 is the last"}}, perChannel,
+	},
+	{"per_token", "those of one last dimension", "[d0, ..., dn], n >= 0", "[d0, ..., d(n-1)] or [d0, ..., d(n-1), 1]", nil, perToken},
+	{
+		"per_group", "runs of group_size along the last dimension, the last one maybe shorter",
+		"[d0, ..., dn], n >= 0", "[d0, ..., d(n-1), ceil(dn / group_size)]",
+		[]attr{{name: "group_size", doc: "elements of a group, at least 1"}}, perGroup,
+	},
+	{
+		"per_block", "blocks of block_size, the last ones along a dimension maybe shorter",
+		"[d0, ..., dn]", "[ceil(d0 / b0), ..., ceil(dn / bn)]",
+		[]attr{{name: "block_size", kind: listAttr, doc: "[b0, ..., bn], the extents of a block, each at least 1"}}, perBlock,
+	},
 }
 
 func perTensor(_ *Problem, shape []int64) (grouping, error) {

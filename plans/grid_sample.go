@@ -10,9 +10,15 @@ import (
 )
 
 var samplerAttrs = []attr{
-	{name: "mode", kind: wordAttr, def: "bilinear", words: []string{"bilinear", "nearest", "bicubic"}},
-	{name: "padding_mode", kind: wordAttr, def: "zeros", words: []string{"zeros", "border", "reflection"}},
-	{name: "align_corners", kind: boolAttr, def: false},
+	{
+		name: "mode", kind: wordAttr, def: "bilinear", words: []string{"bilinear", "nearest", "bicubic"},
+		doc: "how the pixels around a place are combined, of volumes too",
+	},
+	{
+		name: "padding_mode", kind: wordAttr, def: "zeros", words: []string{"zeros", "border", "reflection"},
+		doc: "what lies outside of the image: zeros, its border, or its reflection",
+	},
+	alignAttr,
 }
 
 // The places of gridSample's arguments.
@@ -25,10 +31,11 @@ const (
 // gridSample reads an image (or a volume) at the places that a grid names.
 var gridSample = op{
 	name: "grid_sample", category: Sampling,
+	doc: "Reads images, or volumes, at the places that a grid names.",
 	args: []arg{
-		{name: "input", shaped: true, compact: readsMuch, allow: floats},
-		{name: "grid", shaped: true, allow: floats},
-		{name: "y", out: true, allow: floats, defaultType: same("input")},
+		{name: "input", shaped: true, compact: readsMuch, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
+		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places, x first, -1 to 1; in input's type, or f32 beside 16 bits"},
+		{name: "y", out: true, allow: floats, defaultType: same("input"), form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "what was read, in input's type"},
 	},
 	attrs: samplerAttrs,
 	infer: func(p *Problem) error {

@@ -1,5 +1,7 @@
 // Package plans turns problems into plans and runs them: checks, selection of
-// a row, split over threads. It is what Go programs import.
+// a row, split over threads. It is what Go programs import. OPS.md is the
+// reference of ops: their arguments in order, shapes, types and attributes;
+// Support has it as data.
 //
 //	p, err := plans.Parse("quantize_per_channel x=f32[8,64] q=s8 axis=0 qmin=-128 qmax=127")
 //	plan, err := plans.Select(0, p, plans.Preference{})

@@ -152,10 +152,10 @@ func (p *Problem) readDevice(v string) error {
 func (p *Problem) readTensor(i int, v string, given bool) error {
 	a := &p.op.args[i]
 	if !given {
-		if a.defaultType == nil {
+		if a.defaultType.of == nil {
 			return errorf(InvalidProblem, p.op.name, a.name, "is missing; want a type%s", map[bool]string{true: " and a shape, such as f32[8,64]"}[a.shaped])
 		}
-		p.types[i] = a.defaultType(p)
+		p.types[i] = a.defaultType.of(p)
 		return nil
 	}
 	if v == "none" {
@@ -252,7 +252,7 @@ func (p Problem) String() string {
 	b.WriteString(p.op.name)
 	for i := range p.op.args {
 		a := &p.op.args[i]
-		isDefault := a.defaultType != nil && p.types[i] == a.defaultType(&p)
+		isDefault := a.defaultType.of != nil && p.types[i] == a.defaultType.of(&p)
 		switch {
 		case p.types[i] == tensor.None && !isDefault:
 			fmt.Fprintf(&b, " %s=none", a.name)

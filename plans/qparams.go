@@ -5,25 +5,33 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-var symmetricAttr = attr{name: "symmetric", kind: boolAttr, def: true}
+var symmetricAttr = attr{
+	name: "symmetric", kind: boolAttr, def: true,
+	doc: "true: scales reach from 0 to the largest absolute value, and zero points are 0; false: from the smallest to the largest value, and 0",
+}
 
 // The scale and zero point that an op chooses: outputs.
 var (
-	chosenScaleArg = arg{name: "scale", param: true, out: true, allow: floats, defaultType: func(p *Problem) tensor.DType {
-		return cpu.ComputeType(p.DType("x"))
-	}}
-	chosenZeroArg = arg{name: "zero_point", param: true, out: true, optional: true, allow: indices, defaultType: func(p *Problem) tensor.DType {
-		if p.bool("symmetric") {
-			return tensor.None
-		}
-		return tensor.I32
-	}}
+	chosenScaleArg = arg{
+		name: "scale", param: true, out: true, allow: floats, doc: "the scales chosen",
+		defaultType: typeRule{"f32, or f64 where x is", func(p *Problem) tensor.DType { return cpu.ComputeType(p.DType("x")) }},
+	}
+	chosenZeroArg = arg{
+		name: "zero_point", param: true, out: true, optional: true, allow: indices, doc: "the zero points chosen; wanted with symmetric=false",
+		defaultType: typeRule{"none, or i32 with symmetric=false", func(p *Problem) tensor.DType {
+			if p.bool("symmetric") {
+				return tensor.None
+			}
+			return tensor.I32
+		}},
+	}
 )
 
 // chooseQParams computes scale and zero point from the range of each group.
 var chooseQParams = familyOp{
 	name:  "choose_qparams",
-	args:  []arg{{name: "x", shaped: true, allow: floats}, chosenScaleArg, chosenZeroArg},
+	doc:   "A scale, and if wanted a zero point, for the range of each group.",
+	args:  []arg{{name: "x", shaped: true, allow: floats, doc: "the numbers"}, chosenScaleArg, chosenZeroArg},
 	attrs: rangeAnd(symmetricAttr),
 	in:    []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
 	infer: checkChosen,
@@ -96,9 +104,10 @@ func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
 // with them, while the group is still in cache.
 var dynamicQuantize = familyOp{
 	name: "dynamic_quantize",
+	doc:  "choose_qparams and quantize in one pass.",
 	args: []arg{
-		{name: "x", shaped: true, allow: floats},
-		{name: "q", out: true, allow: codes}, chosenScaleArg, chosenZeroArg,
+		{name: "x", shaped: true, allow: floats, doc: "the numbers"},
+		{name: "q", out: true, allow: codes, doc: "their codes"}, chosenScaleArg, chosenZeroArg,
 	},
 	attrs: rangeAnd(symmetricAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},

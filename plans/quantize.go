@@ -5,9 +5,10 @@ import "github.com/isobit-ml/isobit/cpu"
 // quantize maps x to codes; see NUMERICS.md, section 3.
 var quantize = familyOp{
 	name: "quantize",
+	doc:  "The codes of numbers: clamp(rint(x / scale) + zero_point, qmin, qmax).",
 	args: []arg{
-		{name: "x", shaped: true, allow: floats}, scaleArg, zeroPointArg,
-		{name: "q", out: true, allow: either(codes, floats, float8s)},
+		{name: "x", shaped: true, allow: floats, doc: "the numbers"}, scaleArg, zeroPointArg,
+		{name: "q", out: true, allow: either(codes, floats, float8s), doc: "their codes"},
 	},
 	attrs: rangeAnd(roundingAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
@@ -29,10 +30,11 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t c
 // quantizeBackward is the straight-through estimate.
 var quantizeBackward = familyOp{
 	name: "quantize", suffix: "_backward",
+	doc: "The straight-through gradient of quantize: grad_output / scale where x is within the range, else 0.",
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
-		{name: "x", allow: floats, defaultType: same("grad_output")}, scaleArg, zeroPointArg,
-		{name: "grad_input", out: true, allow: floats, defaultType: same("x")},
+		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of the codes, in a float type"},
+		{name: "x", allow: floats, defaultType: same("grad_output"), doc: "the numbers that were quantized"}, scaleArg, zeroPointArg,
+		{name: "grad_input", out: true, allow: floats, defaultType: same("x"), doc: "the gradient of x, in its type"},
 	},
 	attrs: rangeAnd(roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},

@@ -9,13 +9,14 @@ import (
 // exact integers, then scales once (NUMERICS.md, section 7).
 var quantizedLinear = op{
 	name: "quantized_linear", category: Linear,
+	doc: "A linear layer of codes: exact integer products of x and weight, scaled once, and a bias.",
 	args: []arg{
-		{name: "x", shaped: true, allow: []tensor.DType{tensor.S8}},
-		{name: "x_scale", allow: floats, defaultType: fixed(tensor.F32)},
-		{name: "weight", shaped: true, allow: []tensor.DType{tensor.S8}},
-		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32)},
-		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32)},
-		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32)},
+		{name: "x", shaped: true, allow: []tensor.DType{tensor.S8}, form: "[M, K]", doc: "the codes of the activations"},
+		{name: "x_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[M]", doc: "a scale for each row of x"},
+		{name: "weight", shaped: true, allow: []tensor.DType{tensor.S8}, form: "[N, K]", doc: "the codes of the weights"},
+		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "a scale for each row of weight"},
+		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
+		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32), form: "[M, N]", doc: "the result"},
 	},
 	infer: func(p *Problem) error {
 		x, w := p.Shape("x"), p.Shape("weight")

@@ -10,6 +10,7 @@ import (
 // from a problem, and how a plan runs. The table of ops is in ops.go.
 type op struct {
 	name     string
+	doc      string // what it computes, as a sentence
 	category Category
 	args     []arg
 	attrs    []attr
@@ -23,6 +24,7 @@ type op struct {
 	// that op's name without its granularity.
 	grouping func(p *Problem) (grouping, error)
 	family   string
+	groups   string // of an op over grouped elements: which elements are a group
 	// close reports whether some bits of a problem are a processor's own; nil: none are.
 	close func(p *Problem) bool
 	// rows names the rows of the op's table, for the support matrix.
@@ -32,6 +34,8 @@ type op struct {
 // arg is one tensor argument, in the order in which Run takes them.
 type arg struct {
 	name     string
+	doc      string // what it is, in a line
+	form     string // its shape, in words or as a formula
 	out      bool
 	inout    bool // an output that is read first
 	optional bool
@@ -41,9 +45,15 @@ type arg struct {
 	// rows lie apart; nil: none does.
 	compact func(c *call) bool
 	allow   []tensor.DType
-	// defaultType is the type where the text leaves the key out: nil means
-	// that the key is required. Arguments before this one are known.
-	defaultType func(p *Problem) tensor.DType
+	// defaultType is the type where the text leaves the key out: the zero rule
+	// means that the key is required. Arguments before this one are known.
+	defaultType typeRule
+}
+
+// typeRule is how a type follows from the problem, in words and as a function.
+type typeRule struct {
+	says string
+	of   func(p *Problem) tensor.DType
 }
 
 type attrKind int
@@ -56,9 +66,13 @@ const (
 	listAttr
 )
 
+// attrKinds names them in the support matrix.
+var attrKinds = [...]string{intAttr: "int", floatAttr: "float", boolAttr: "bool", wordAttr: "word", listAttr: "list"}
+
 // attr is one attribute. Where def is nil it is required.
 type attr struct {
 	name  string
+	doc   string // what it says, in a line
 	kind  attrKind
 	def   any      // int64, float64, bool, string or []int64
 	words []string // of a wordAttr
@@ -88,13 +102,13 @@ func typeNames(types []tensor.DType) string {
 }
 
 // fixed makes a default that does not depend on the problem.
-func fixed(d tensor.DType) func(*Problem) tensor.DType {
-	return func(*Problem) tensor.DType { return d }
+func fixed(d tensor.DType) typeRule {
+	return typeRule{d.String(), func(*Problem) tensor.DType { return d }}
 }
 
 // same makes a default that is another argument's type.
-func same(name string) func(*Problem) tensor.DType {
-	return func(p *Problem) tensor.DType { return p.DType(name) }
+func same(name string) typeRule {
+	return typeRule{name + "'s", func(p *Problem) tensor.DType { return p.DType(name) }}
 }
 
 func (o *op) arg(name string) int {

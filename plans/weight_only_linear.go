@@ -13,15 +13,16 @@ import (
 // Workspace: x in f32, packed for the kernels.
 var weightOnlyLinear = op{
 	name: "weight_only_linear", category: Linear,
+	doc: "A linear layer whose weights are codes, in groups along K.",
 	args: []arg{
-		{name: "x", shaped: true, allow: floats},
-		{name: "weight", shaped: true, allow: codes},
-		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32)},
-		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None)},
-		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32)},
-		{name: "y", out: true, allow: floats, defaultType: same("x")},
+		{name: "x", shaped: true, allow: floats, form: "[M, K]", doc: "the activations"},
+		{name: "weight", shaped: true, allow: codes, form: "[N, K]", doc: "the codes of the weights"},
+		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[N, ceil(K / group_size)]", doc: "a scale for each group"},
+		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: "[N, ceil(K / group_size)]", doc: "a zero point for each group; a float one is rounded and clamped to the codes' range"},
+		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
+		{name: "y", out: true, allow: floats, defaultType: same("x"), form: "[M, N]", doc: "the result, in x's type"},
 	},
-	attrs: []attr{{name: "group_size"}},
+	attrs: []attr{{name: "group_size", doc: "codes along K that share a scale, at least 1"}},
 	infer: func(p *Problem) error {
 		x, w, g := p.Shape("x"), p.Shape("weight"), p.int("group_size")
 		switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the README's support table")
+var update = flag.Bool("update", false, "write what is made from the plans' tables: the README's support table, OPS.md")
 
 const (
 	tableBegin = "<!-- support table: made by go test ./tests -run TestSupportTable -update -->\n"
