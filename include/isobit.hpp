@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -216,20 +217,17 @@ public:
     on_cpu_ = problem.find("device=cuda") == std::string::npos;
   }
 
-  // The plan for this text from a table that lives as long as the process; the
-  // reference stays valid.
-  static const Plan &cached(const std::string &problem) {
+  // How many plans cached() keeps; of more texts, the latest.
+  static constexpr size_t max_cached = 1024;
+
+  // The plan for this text, from a table of the process. A plan that the table no
+  // longer keeps lives as long as somebody has a pointer to it.
+  static std::shared_ptr<const Plan> cached(const std::string &problem) {
     // Never destroyed, so that a static object's destructor may still run plans.
-    static auto &mutex = *new std::mutex;
-    static auto &plans = *new std::unordered_map<std::string, std::unique_ptr<Plan>>;
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      const auto found = plans.find(problem);
-      if (found != plans.end()) return *found->second;
-    }
-    auto plan = std::make_unique<Plan>(problem);
-    const std::lock_guard<std::mutex> lock(mutex);
-    return *plans.emplace(problem, std::move(plan)).first->second;
+    static auto &cache = *new Cache;
+    if (auto plan = cache.find(problem)) return plan;
+    auto plan = std::make_shared<const Plan>(problem); // no other thread waits for it
+    return cache.add(problem, std::move(plan));
   }
 
   Plan(Plan &&other) noexcept { *this = std::move(other); }
@@ -249,15 +247,15 @@ public:
 
   // Runs on a CUDA stream, or with the caller's own workspace.
   void run(std::initializer_list<Tensor> args, void *stream, void *workspace, uint64_t size) const {
-    const Pointers p(args.begin(), args.size());
-    detail::call(isobit_plan_run, handle_, stream, workspace, size, p.data(), p.size());
+    run(Pointers(args.begin(), args.size()), stream, workspace, size);
+  }
+  void run(const std::vector<Tensor> &args, void *stream, void *workspace, uint64_t size) const {
+    run(Pointers(args.data(), args.size()), stream, workspace, size);
   }
 
   // Throws what run() would throw for these tensors, without running.
-  void can_implement(std::initializer_list<Tensor> args) const {
-    const Pointers p(args.begin(), args.size());
-    detail::call(isobit_plan_can_implement, handle_, p.data(), p.size());
-  }
+  void can_implement(std::initializer_list<Tensor> args) const { can_implement(Pointers(args.begin(), args.size())); }
+  void can_implement(const std::vector<Tensor> &args) const { can_implement(Pointers(args.data(), args.size())); }
 
   uint64_t workspace_size() const { return workspace_size_; }
   std::string describe() const { return detail::text(isobit_plan_describe, handle_); } // JSON
@@ -281,6 +279,46 @@ private:
     int32_t size_;
   };
 
+  // Plans by their texts: where each is in a list, those used last in front.
+  class Cache {
+  public:
+    std::shared_ptr<const Plan> find(const std::string &problem) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = places_.find(problem);
+      if (found == places_.end()) return nullptr;
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return found->second->second;
+    }
+
+    // Answers the plan that is kept: another thread's, if that was first.
+    std::shared_ptr<const Plan> add(const std::string &problem, std::shared_ptr<const Plan> plan) {
+      std::shared_ptr<const Plan> dropped; // destroyed after the lock is given back
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = places_.find(problem);
+      if (found != places_.end()) return found->second->second;
+      entries_.emplace_front(problem, std::move(plan));
+      places_.emplace(problem, entries_.begin());
+      if (entries_.size() > max_cached) {
+        dropped = std::move(entries_.back().second);
+        places_.erase(entries_.back().first);
+        entries_.pop_back();
+      }
+      return entries_.front().second;
+    }
+
+  private:
+    using Entries = std::list<std::pair<std::string, std::shared_ptr<const Plan>>>;
+    std::mutex mutex_;
+    Entries entries_;
+    std::unordered_map<std::string, Entries::iterator> places_;
+  };
+
+  void run(const Pointers &p, void *stream, void *workspace, uint64_t size) const {
+    detail::call(isobit_plan_run, handle_, stream, workspace, size, p.data(), p.size());
+  }
+
+  void can_implement(const Pointers &p) const { detail::call(isobit_plan_can_implement, handle_, p.data(), p.size()); }
+
   void run(const Tensor *args, size_t n) const {
     const Pointers p(args, n);
     void *workspace = nullptr;
@@ -289,8 +327,7 @@ private:
         throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: this plan needs a workspace on its device: pass one to run()");
       workspace = scratch(workspace_size_);
     }
-    detail::call(isobit_plan_run, handle_, static_cast<void *>(nullptr), workspace, workspace_size_, p.data(),
-                 p.size());
+    run(p, nullptr, workspace, workspace_size_);
   }
 
   static void *scratch(uint64_t size) {
@@ -326,8 +363,10 @@ private:
   bool on_cpu_ = true;
 };
 
-// Runs a problem once: its plan comes from Plan::cached.
-inline void run(const std::string &problem, std::initializer_list<Tensor> args) { Plan::cached(problem).run(args); }
+// Runs a problem once: its plan comes from Plan::cached, which keeps the latest
+// max_cached. A program of more problems than that keeps Plans of its own.
+inline void run(const std::string &problem, std::initializer_list<Tensor> args) { Plan::cached(problem)->run(args); }
+inline void run(const std::string &problem, const std::vector<Tensor> &args) { Plan::cached(problem)->run(args); }
 
 inline std::string version() { return isobit_version(); }
 inline std::string support() { return detail::text(isobit_support); } // JSON

@@ -79,9 +79,9 @@ void errors() {
 }
 
 void plans() {
-  const isobit::Plan &cached = isobit::Plan::cached(quantize);
-  CHECK(&cached == &isobit::Plan::cached(quantize));
-  CHECK(cached.describe().find("quantize_per_channel") != std::string::npos);
+  const auto cached = isobit::Plan::cached(quantize);
+  CHECK(cached == isobit::Plan::cached(quantize));
+  CHECK(cached->describe().find("quantize_per_channel") != std::string::npos);
   isobit::Plan a(quantize), b(scatter);
   const isobit_plan a_handle = a.handle();
   b = std::move(a);
@@ -99,12 +99,81 @@ void plans() {
   isobit::set_num_threads(before);
 }
 
+std::string problem_of(size_t n) {
+  return "fake_quantize_per_tensor x=f32[" + std::to_string(n) + "] qmin=-128 qmax=127";
+}
+
+// The table of plans keeps the latest, and what a caller holds.
+void cache() {
+  const size_t most = isobit::Plan::max_cached;
+  const auto held = isobit::Plan::cached(problem_of(1));
+  const std::weak_ptr<const isobit::Plan> gone = isobit::Plan::cached(problem_of(2)),
+                                          used = isobit::Plan::cached(problem_of(3));
+  const isobit_plan handle = gone.lock()->handle();
+  for (size_t n = 4; n < 2 * most; n++) {
+    CHECK(isobit::Plan::cached(problem_of(3)) == used.lock());
+    isobit::Plan::cached(problem_of(n));
+  }
+  CHECK(gone.expired() && !used.expired());
+  CHECK(isobit_plan_destroy(handle, nullptr, 0) == ISOBIT_INVALID_HANDLE);
+  CHECK(isobit::Plan::cached(problem_of(2)) && isobit::Plan::cached(problem_of(1)) != held);
+  const std::vector<float> x{1.25f}, scale{0.5f};
+  const std::vector<int32_t> zero{0};
+  std::vector<float> y(1);
+  held->run({x, {scale.data(), {}}, {zero.data(), {}}, y});
+  CHECK(y[0] == 1);
+}
+
+// Threads run more problems than the table keeps; no plan ends while it is used.
+void cache_in_threads() {
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; t++)
+    threads.emplace_back([t] {
+      const std::vector<float> scale{0.5f};
+      const std::vector<int32_t> zero{0};
+      for (size_t i = 0; i < 3000; i++) {
+        const size_t n = 1 + (i * (2 * t + 1)) % 1500;
+        const std::vector<float> x(n, 3);
+        std::vector<float> y(n);
+        isobit::run(problem_of(n), {x, {scale.data(), {}}, {zero.data(), {}}, y});
+        CHECK(y == x);
+      }
+    });
+  for (std::thread &t : threads) t.join();
+}
+
+// Every call that takes tensors takes them as a vector, too.
+void vectors() {
+  std::vector<float> x{1, 2, 3, 4, 5, 6}, scale{1, 0.5f};
+  std::vector<int8_t> q(6);
+  const std::vector<isobit::Tensor> args{{x, {2, 3}}, scale, {}, {q, {2, 3}}};
+  const std::vector<int8_t> want{1, 2, 3, 8, 10, 12};
+  const isobit::Plan plan(quantize);
+  const auto check = [&] {
+    CHECK(q == want);
+    q.assign(6, 0);
+  };
+  plan.can_implement(args);
+  CHECK(q == std::vector<int8_t>(6));
+  plan.run(args);
+  check();
+  plan.run(args, nullptr, nullptr, 0);
+  check();
+  isobit::run(quantize, args);
+  check();
+  const std::vector<isobit::Tensor> few{args[0], args[1]};
+  CHECK(thrown("2 tensors", [&] { plan.can_implement(few); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("2 tensors", [&] { plan.run(few, nullptr, nullptr, 0); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("2 tensors", [&] { isobit::run(quantize, few); }) == ISOBIT_INVALID_ARGUMENT);
+}
+
 // A workspace of each thread's own, and the caller's.
 void workspaces() {
   std::vector<float> grad(4096 * 8, 1), all(512 * 8);
   std::vector<int64_t> indices(4096);
   for (size_t i = 0; i < indices.size(); i++) indices[i] = static_cast<int64_t>(i % 512);
-  const isobit::Plan &plan = isobit::Plan::cached(scatter);
+  const auto cached = isobit::Plan::cached(scatter);
+  const isobit::Plan &plan = *cached;
   CHECK(plan.workspace_size() > 0);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++)
@@ -150,6 +219,9 @@ int main() {
   tensors();
   errors();
   plans();
+  cache();
+  cache_in_threads();
+  vectors();
   workspaces();
   std::cout << "ok\n";
 }
