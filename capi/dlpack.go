@@ -58,8 +58,7 @@ func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]ten
 func badArg(plan plans.Plan, i int, problem string) error {
 	err := fail(plans.InvalidArgument, fmt.Sprintf("args[%d]", i), "%s", problem)
 	if d := plans.Describe(plan); i < len(d.Args) {
-		problem := plan.Problem()
-		err.Op, err.Arg = problem.Op(), fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
+		err.Op, err.Arg = plan.Problem().Op(), fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
 	}
 	return err
 }

@@ -19,7 +19,8 @@ func TestPlansDescribeThemselves(t *testing.T) {
 		plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 		require.NoError(t, err)
 		require.Equal(t, c.Problem, plan.Problem())
-		require.Equal(t, c.Op.Name, c.Problem.Op())
+		require.Equal(t, c.Op.Name, plan.Problem().Op())
+		require.Equal(t, tensor.Device{}, plan.Problem().Device())
 
 		sku := plan.SKU()
 		require.Equal(t, c.Op.Name, sku.Op)

@@ -284,7 +284,7 @@ func formatAttr(v any) string {
 }
 
 // Op returns the op's name, "" of the zero Problem.
-func (p *Problem) Op() string {
+func (p Problem) Op() string {
 	if p.op == nil {
 		return ""
 	}
@@ -292,18 +292,18 @@ func (p *Problem) Op() string {
 }
 
 // Device returns where the problem runs.
-func (p *Problem) Device() tensor.Device { return p.device }
+func (p Problem) Device() tensor.Device { return p.device }
 
 // DType returns the type of an argument, tensor.None where it is absent. It
 // panics for an argument that the op does not have: Describe lists those.
-func (p *Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)] }
+func (p Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)] }
 
 // Shape returns a copy of the shape of an argument, in elements (also of
 // packed codes), nil where it is absent. It panics for an argument that the op
 // does not have.
-func (p *Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.op.arg(name)]) }
+func (p Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.op.arg(name)]) }
 
-func (p *Problem) has(name string) bool      { return p.DType(name) != tensor.None }
+func (p *Problem) has(name string) bool      { return p.types[p.op.arg(name)] != tensor.None }
 func (p *Problem) attr(name string) any      { return p.attrs[p.op.attr(name)] }
 func (p *Problem) int(name string) int64     { return p.attr(name).(int64) }
 func (p *Problem) float(name string) float64 { return p.attr(name).(float64) }

@@ -14,7 +14,7 @@ func ExampleView() {
 	transposed.Shape, transposed.Strides = []int64{3, 2}, []int64{1, 3}
 	repeated := matrix
 	repeated.Shape, repeated.Strides = []int64{2, 2, 3}, []int64{0, 3, 1}
-	fmt.Println(matrix.String(), transposed.String(), repeated.String())
+	fmt.Println(matrix, transposed, repeated)
 	fmt.Println(matrix.IsContiguous(), transposed.IsContiguous(), repeated.IsContiguous())
 	// Output:
 	// f32[2,3] f32[3,2] f32[2,2,3]

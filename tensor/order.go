@@ -22,7 +22,7 @@ func LittleEndian(v View) []byte { return littleEndian(Bytes(v), v.DType.Size(),
 func SetLittleEndian(v View, data []byte) {
 	to := Bytes(v)
 	if len(to) != len(data) {
-		panic(fmt.Sprintf("tensor.SetLittleEndian: %s has %d bytes, the data has %d", v.String(), len(to), len(data)))
+		panic(fmt.Sprintf("tensor.SetLittleEndian: %s has %d bytes, the data has %d", v, len(to), len(data)))
 	}
 	copy(to, littleEndian(data, v.DType.Size(), bigEndian))
 }

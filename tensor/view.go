@@ -124,10 +124,10 @@ func New(dtype DType, shape ...int64) View {
 }
 
 // Present reports whether v is a tensor at all.
-func (v *View) Present() bool { return v.DType != None }
+func (v View) Present() bool { return v.DType != None }
 
 // NumElements returns the product of the shape, or -1 where it exceeds 64 bits.
-func (v *View) NumElements() int64 { return NumElements(v.Shape) }
+func (v View) NumElements() int64 { return NumElements(v.Shape) }
 
 // NumElements returns the product of a shape's extents (1 for rank 0), or -1
 // where it exceeds 64 bits.
@@ -147,6 +147,9 @@ func NumElements(shape []int64) int64 {
 	}
 	return n
 }
+
+// The methods below that every run of a plan calls take pointers: a View is
+// large to copy, beside a call on a few elements.
 
 // Stride returns the distance in elements between neighbours along dimension i.
 func (v *View) Stride(i int) int64 {
@@ -206,7 +209,7 @@ func (v *View) Extent() (lo, hi int64) {
 }
 
 // String returns the type and shape as in a problem's text, such as "f32[8,64]".
-func (v *View) String() string {
+func (v View) String() string {
 	if !v.Present() {
 		return "none"
 	}
