@@ -29,8 +29,8 @@
  *  - The floating-point control state of the caller (flush-to-zero, rounding
  *    mode) neither affects a result nor is changed.
  *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
- *    environment prints a line per plan to stderr, after one per row that it was
- *    refused; so does an internal error).
+ *    environment prints a line per plan to stderr, and before it one per row that
+ *    was passed over; so does an internal error).
  *    But a pointer to memory that does not exist ends the process, and so does
  *    the lack of memory for the library's own few kilobytes: Go's runtime does.
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
@@ -252,11 +252,12 @@ ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *
 
 /* Writes the plan as JSON: problem, category, row, arch, workspace_size,
  * precision_guarantee, and args, a list of {name, dtype, shape, direction,
- * optional, present} in the order in which isobit_plan_run takes them. row is
- * the row selected: what its kernels do not take, the definition ("go") computes,
- * with the same bits. direction is "in", "out", or "inout" of an output that is
- * read first. precision_guarantee.same_everywhere is false where the last bits
- * depend on the processor (embedding_renorm with other norms than 0, 1, 2, inf).
+ * optional, present} in the order in which isobit_plan_run takes them; shape is
+ * that of the DLTensor, for s4 and u4 in bytes. row is the row selected: what its
+ * kernels do not take, the definition ("go") computes, with the same bits.
+ * direction is "in", "out", or "inout" of an output that is read first.
+ * precision_guarantee.same_everywhere is false where the last bits depend on the
+ * processor (embedding_renorm with other norms than 0, 1, 2, inf and -inf).
  * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
  * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
  * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */

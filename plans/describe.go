@@ -20,8 +20,8 @@ type Description struct {
 // ArgInfo describes one argument of a plan.
 type ArgInfo struct {
 	Name      string  `json:"name"`
-	DType     string  `json:"dtype"` // "none" where the problem has none
-	Shape     []int64 `json:"shape"`
+	DType     string  `json:"dtype"`     // "none" where the problem has none
+	Shape     []int64 `json:"shape"`     // as the tensor is passed: in bytes where codes are packed, whose View is U8
 	Direction string  `json:"direction"` // "in", "out", or "inout" of an output that is read first
 	Optional  bool    `json:"optional"`
 	Present   bool    `json:"present"`
