@@ -119,10 +119,10 @@ checks() {
 tests() {
   lib
   checks
-  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type: below)"
+  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: below)"
   (
     export CGO_ENABLED=0
-    go test -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' $(go list ./... | grep -v /tests$)
+    go test -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' $(go list ./... | grep -v /tests$)
   )
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test ./...

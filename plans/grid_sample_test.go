@@ -21,7 +21,11 @@ func TestWaysOfGridSample(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
 		t.Run(mode, func(t *testing.T) {
-			waysOfGridSample(t, mode, []string{"f32", "bf16"}, []int{1, 2, 3, 4, 7, 15, 18}, [][6]int{
+			images := []int{1, 2, 3, 4, 7, 15, 18}
+			if testing.Short() { // where every pointer is checked
+				images = []int{1, 3, 18}
+			}
+			waysOfGridSample(t, mode, []string{"f32", "bf16"}, images, [][6]int{
 				{2, 1, 3, 4, 10, 11},     // no pixel has a chunk
 				{2, 1, 3, 4, 40, 50},     // most have, from some block on
 				{1, 1, 3, 21, 60, 80},    // so have they in longer rows
