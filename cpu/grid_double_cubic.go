@@ -15,7 +15,6 @@ const (
 	keptCoords  = planeWeight    // the coordinates, while their tangents come in their place
 	keptWeights = keptCoords + 3 // those that others stand in for
 	keptBends   = planeSums + 3  // the second derivatives: of x and x, y, z, of y and y, z, of z
-	cubicFrac   = planeS         // the coordinates' fractions
 	cubicV      = planeT         // the tangents of the coordinates
 	cubicLive   = planeK         // 1 where a coordinate has a derivative, else 0
 	cubicWeight = planeCubic     // of each axis: of its taps, then their derivatives
@@ -44,10 +43,8 @@ func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAl
 	kept := [3]C(scale)
 	for axis := range b.Dims {
 		scale[axis] = 1
-		sums := d.plane(planeSums + axis)
-		for i, x := range d.plane(planeCoord + axis) {
-			d.plane(cubicFrac + axis)[i] = x - C(math.Floor(float64(x))) // a NaN is in no sum that counts
-			sums[i] = 1
+		for i := range d.plane(planeSums + axis) {
+			d.plane(planeSums + axis)[i] = 1
 		}
 	}
 	d.combine(c.start(), b.N)
@@ -58,10 +55,10 @@ func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAl
 	}
 	if b.Second.hasCoords() {
 		loadCells[C](d.g, c, b, b.Second.Coords, lastAligned)
-	}
-	for axis := range b.Dims {
-		copy(d.plane(cubicV+axis), d.plane(planeCoord+axis))
-		copy(d.plane(planeCoord+axis), d.plane(keptCoords+axis))
+		for axis := range b.Dims {
+			copy(d.plane(cubicV+axis), d.plane(planeCoord+axis))
+			copy(d.plane(planeCoord+axis), d.plane(keptCoords+axis))
+		}
 	}
 	return d
 }
@@ -165,9 +162,11 @@ func bendPlane(axis, other int) int {
 	return keptBends + [3]int{0, 2, 3}[low] + high
 }
 
-// bendWeights makes the weights' second derivatives along an axis.
+// bendWeights makes the weights' second derivatives along an axis. Those of a
+// coordinate that is no finite number are NaNs, which are in no sum that counts.
 func (d *doubleCubic[C]) bendWeights(to, axis int) {
-	for i, f := range d.plane(cubicFrac + axis) {
+	for i, x := range d.plane(planeCoord + axis) {
+		f := x - C(math.Floor(float64(x)))
 		s := 1 - f
 		for tap, w := range [...]C{cubicOuterBend(f + 1), cubicInnerBend(f), cubicInnerBend(s), cubicOuterBend(s + 1)} {
 			d.plane(to + tap)[i] = w

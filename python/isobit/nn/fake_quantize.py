@@ -148,7 +148,9 @@ class FakeQuantize(FakeQuantizer):
             )
 
     def _warn_unset(self) -> None:
-        if has_value(self.initialized) and not self._started() and bool((self.scale == 1).all()):
+        if self._has_started or not has_value(self.initialized) or self._started():
+            return
+        if bool((self.scale == 1).all()):
             warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
 
     def parameters_for(self, x: Tensor) -> Parameters:
@@ -158,7 +160,7 @@ class FakeQuantize(FakeQuantizer):
         elif not torch.compiler.is_compiling():
             if self._start is not None:
                 self._check_start()
-            elif not self._has_started and x.numel() > 0:
+            elif x.numel() > 0:
                 self._warn_unset()
         n = x.numel() // self.scale.numel()
         if torch.compiler.is_compiling():
@@ -189,8 +191,7 @@ class FakeQuantize(FakeQuantizer):
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
 
-        if not self._has_started:
-            self._warn_unset()
+        self._warn_unset()
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.fake_quant_enabled else self
 
     def extra_repr(self) -> str:

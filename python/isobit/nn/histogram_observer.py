@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ._scheme import Grouping
-from .observers import MinMaxObserver
+from .observers import EPS, MinMaxObserver
 
 _PARTS = 16  # of a bin, where its elements go over to other bins
 _STEPS = 100_000  # the search leaves out one in so many elements at a time
@@ -56,7 +56,7 @@ class HistogramObserver(MinMaxObserver):
         quant_min: int | None = None,
         quant_max: int | None = None,
         factory_kwargs: dict[str, Any] | None = None,
-        eps: float = torch.finfo(torch.float32).eps,
+        eps: float = EPS,
         is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:

@@ -15,7 +15,7 @@ from ._scheme import Grouping, Scheme, code_type
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 _KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
-_EPS = torch.finfo(torch.float32).eps
+EPS = torch.finfo(torch.float32).eps
 
 
 class MinMaxObserver(torch.nn.Module):
@@ -45,7 +45,7 @@ class MinMaxObserver(torch.nn.Module):
         quant_min: int | None = None,
         quant_max: int | None = None,
         factory_kwargs: dict[str, Any] | None = None,
-        eps: float = _EPS,
+        eps: float = EPS,
         is_dynamic: bool = False,
         *,
         ch_axis: int = 0,
@@ -166,7 +166,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         reduce_range: bool = False,
         quant_min: int | None = None,
         quant_max: int | None = None,
-        eps: float = _EPS,
+        eps: float = EPS,
         is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:
@@ -192,7 +192,7 @@ class PerChannelMinMaxObserver(MinMaxObserver):
         quant_min: int | None = None,
         quant_max: int | None = None,
         factory_kwargs: dict[str, Any] | None = None,
-        eps: float = _EPS,
+        eps: float = EPS,
         is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:
@@ -212,7 +212,7 @@ class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
         reduce_range: bool = False,
         quant_min: int | None = None,
         quant_max: int | None = None,
-        eps: float = _EPS,
+        eps: float = EPS,
         is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:
@@ -233,7 +233,7 @@ class MSEObserver(MovingAverageMinMaxObserver):
         reduce_range: bool = False,
         quant_min: int | None = None,
         quant_max: int | None = None,
-        eps: float = _EPS,
+        eps: float = EPS,
         is_dynamic: bool = False,
         *,
         steps: int = 40,
