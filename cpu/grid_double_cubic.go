@@ -51,9 +51,11 @@ func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAl
 	copy(scale, kept[:])
 	for axis := range b.Dims {
 		copy(d.plane(cubicLive+axis), d.plane(planeGrad+axis))
-		copy(d.plane(keptCoords+axis), d.plane(planeCoord+axis))
 	}
 	if b.Second.hasCoords() {
+		for axis := range b.Dims {
+			copy(d.plane(keptCoords+axis), d.plane(planeCoord+axis))
+		}
 		loadCells[C](d.g, c, b, b.Second.Coords, lastAligned)
 		for axis := range b.Dims {
 			copy(d.plane(cubicV+axis), d.plane(planeCoord+axis))
