@@ -15,7 +15,7 @@ func makeOps() (table []op) {
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
 		embeddingBag, embeddingBagBackward, embeddingBagWeights,
 		gridSample, gridSampleBackward, gridSampleDoubleBackward, affineGrid, affineGridBackward,
-		quantizedLinear, weightOnlyLinear)
+		quantizedLinear, weightOnlyLinear, matmul)
 }
 
 // opByName returns the op with a name, or nil.

@@ -63,6 +63,7 @@ type ownArgs struct {
 	affine    cpu.AffineRun
 	linear    cpu.LinearTile
 	weights   cpu.WeightTile
+	matmul    cpu.MatmulTile
 }
 
 // ownArgs returns w.own, and notes its use, so that putWorker clears it.

@@ -54,6 +54,7 @@ func makeTable() (table []Op) {
 		Op{Name: "affine_grid_backward", draw: affineGridBackward},
 		Op{Name: "quantized_linear", draw: quantizedLinear},
 		Op{Name: "weight_only_linear", draw: weightOnlyLinear},
+		Op{Name: "matmul", draw: matmul},
 	)
 }
 
@@ -223,5 +224,23 @@ func weightOnlyLinear(s *Source, t *text) {
 	t.add("group_size", s.block(k))
 	t.add("weight_scale", s.float())
 	t.add("weight_zero_point", oneOf(s, tensor.None, tensor.I32, tensor.U8, s.float()))
+	t.add("bias", oneOf(s, tensor.None, s.float()))
+}
+
+func matmul(s *Source, t *text) {
+	m, k, n := s.extent(), s.width(), s.width()
+	switch {
+	case s.Size == Large:
+		m, k, n = 40, 300, 300
+	case s.Size != Edge && s.IntN(4) == 0:
+		m, n = s.width(), s.extent()
+	}
+	var batch []int64
+	if s.IntN(2) == 0 {
+		batch = []int64{s.extent()}
+	}
+	dtype := s.float()
+	t.tensor("input", dtype, append(batch[:len(batch):len(batch)], m, k))
+	t.tensor("other", dtype, append(batch[:len(batch):len(batch)], k, n))
 	t.add("bias", oneOf(s, tensor.None, s.float()))
 }

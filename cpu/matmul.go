@@ -1,0 +1,56 @@
+package cpu
+
+import "unsafe"
+
+// MatmulTile is a part of a matrix product: M rows of Input, of K columns,
+// times N columns of Other.
+type MatmulTile struct {
+	Input, Other, Y Rows
+	Bias            Span // N elements; may be absent
+	M, N, K         int64
+	More            bool           // chains go on from what Y holds
+	Memory          unsafe.Pointer // as many bytes as the row's Bytes says
+	Scratch         *Scratch
+}
+
+// MatmulRow is a way to compute a tile.
+type MatmulRow struct {
+	Run           func(*MatmulTile)
+	Rows, Columns int64                     // of y, that a tile has at most
+	Bytes         func(m, n, k int64) int64 // of memory that a tile needs
+}
+
+// Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
+// k ascending of products and sums that are rounded together, from +0; then
+// + bias[n].
+var Matmul = append(matmulRows(), Row[MatmulRow]{"go", Go, ByCompute(
+	MatmulRow{matmul[float32], matmulRowsOfTile, Block, noBytes},
+	MatmulRow{matmul[float64], matmulRowsOfTile, Block, noBytes},
+)})
+
+func noBytes(_, _, _ int64) int64 { return 0 }
+
+func matmul[C Compute](t *MatmulTile) {
+	x, other := BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, int(t.N))
+	bias, y := BlockOf[C](t.Scratch, 2, int(t.N)), BlockOf[C](t.Scratch, 3, int(t.N))
+	Load(bias, t.Bias)
+	for m := range t.M {
+		clear(y)
+		if t.More {
+			Load(y, t.Y.Row(m, 0))
+		}
+		for k := range t.K {
+			Load(x, t.Input.Row(m, k))
+			Load(other, t.Other.Row(k, 0))
+			for n := range y {
+				y[n] = fma(x[0], other[n], y[n])
+			}
+		}
+		if t.Bias.P != nil {
+			for n := range y {
+				y[n] += bias[n]
+			}
+		}
+		Store(t.Y.Row(m, 0), y)
+	}
+}

@@ -1,0 +1,143 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// matmul multiplies matrices, or as many pairs of them as there are batches
+// (NUMERICS.md, section 8).
+//
+// Workspace: copies of a tile's operands and its sums, for each thread.
+var matmul = op{
+	name: "matmul", category: Linear,
+	doc: "The product of two matrices, or of each pair in a batch of them, and a bias.",
+	args: []arg{
+		{name: "input", shaped: true, allow: floats, form: "[M, K] or [B, M, K]", doc: "the left factor"},
+		{name: "other", shaped: true, allow: floats, form: "[K, N] or [B, K, N]", doc: "the right factor; the weight of a linear layer, [N, K], comes with its strides exchanged"},
+		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.None), form: "[N]", doc: "what is added to each row, once"},
+		{name: "y", out: true, allow: floats, defaultType: same("input"), form: "[M, N] or [B, M, N]", doc: "the result, in input's type"},
+	},
+	infer: func(p *Problem) error {
+		x, other := p.Shape("input"), p.Shape("other")
+		rank := len(x)
+		switch {
+		case rank != 2 && rank != 3:
+			return p.errorf("input", "has shape %s; want [M, K] or [B, M, K]", tensor.ShapeString(x))
+		case rank == 2 && (len(other) != 2 || other[0] != x[1]):
+			return p.errorf("other", "has shape %s; want [%d, N]", tensor.ShapeString(other), x[1])
+		case rank == 3 && (len(other) != 3 || other[0] != x[0] || other[1] != x[2]):
+			return p.errorf("other", "has shape %s; want [%d, %d, N]", tensor.ShapeString(other), x[0], x[2])
+		}
+		n := other[rank-1]
+		p.setShape("bias", []int64{n})
+		p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
+		if err := sameTypeAs("other", "input")(p); err != nil {
+			return err
+		}
+		return sameTypeAs("y", "input")(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		dtype := p.DType("input")
+		row, err := selectRow(pl, cpu.Matmul, cpu.Types{
+			Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
+		})
+		if err != nil {
+			return err
+		}
+		x, other := p.Shape("input"), p.Shape("other")
+		mm := &matmulPlan{MatmulRow: row, batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1]}
+		if len(x) == 3 {
+			mm.batch = x[0]
+		}
+		if mm.batch*mm.m*mm.n == 0 {
+			pl.run = func(*call) error { return nil }
+			return nil
+		}
+		threads := int64(pl.pref.Threads)
+		if threads == 0 {
+			threads = int64(GetNumThreads())
+		}
+		mm.divide(threads)
+		threads = min(threads, mm.jobs)
+		mm.bytes = roundUp(row.Bytes(mm.rows, mm.columns, mm.k), WorkspaceAlignment)
+		pl.workspace = mm.bytes * threads
+		tile := mm.tile
+		pl.run = func(c *call) error {
+			c.threads = min(c.threads, int(threads))
+			c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n), tile)
+			return nil
+		}
+		return nil
+	},
+	rows: namesOf(cpu.Matmul),
+}
+
+// matmulPlan is how one problem runs.
+type matmulPlan struct {
+	cpu.MatmulRow
+	batch, m, k, n int64
+	rows, columns  int64 // of a tile
+	down, across   int64 // tiles
+	jobs           int64
+	bytes          int64 // of workspace for a thread
+}
+
+// divide makes tiles, smaller ones where there are few for the threads.
+func (mm *matmulPlan) divide(threads int64) {
+	rows, columns := mm.Rows, mm.Columns
+	for {
+		mm.rows, mm.columns = min(rows, mm.m), min(columns, mm.n)
+		mm.down, mm.across = ceilDiv(mm.m, mm.rows), ceilDiv(mm.n, mm.columns)
+		mm.jobs = mm.batch * mm.down * mm.across
+		switch {
+		case mm.jobs >= matmulJobs*threads:
+			return
+		case mm.columns >= mm.rows && columns > matmulLeast:
+			columns /= 2
+		case rows > matmulLeast:
+			rows /= 2
+		default:
+			return
+		}
+	}
+}
+
+const (
+	matmulJobs  = 4  // for each thread
+	matmulLeast = 64 // rows and columns of a tile that is made no smaller
+)
+
+// tile computes one tile of y.
+func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
+	across, down, batch := number%mm.across, number/mm.across%mm.down, number/mm.across/mm.down
+	t := &w.ownArgs().matmul
+	*t = cpu.MatmulTile{
+		Input: batchOf(&c.args[0], batch), Other: batchOf(&c.args[1], batch), Y: batchOf(&c.args[3], batch), Bias: vectorOf(&c.args[2]),
+		K: mm.k, Scratch: &w.scratch,
+	}
+	if mm.bytes > 0 {
+		t.Memory = unsafe.Pointer(&c.workspace[int64(w.number)*mm.bytes])
+	}
+	row, column := down*mm.rows, across*mm.columns
+	t.M, t.N = min(mm.rows, mm.m-row), min(mm.columns, mm.n-column)
+	if mm.k > 0 {
+		t.Input, t.Other = t.Input.From(row, 0), t.Other.From(0, column)
+	}
+	t.Y, t.Bias = t.Y.From(row, column), t.Bias.At(column)
+	mm.Run(t)
+}
+
+// batchOf describes the matrix of a batch, or the only one.
+func batchOf(v *tensor.View, batch int64) cpu.Rows {
+	rank := len(v.Shape)
+	size := v.DType.Size()
+	m := cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(rank-1) * size, DType: v.DType}, RowStride: v.Stride(rank-2) * size}
+	if rank == 3 && v.NumElements() > 0 {
+		m.P = unsafe.Add(m.P, batch*v.Stride(0)*size)
+	}
+	return m
+}
