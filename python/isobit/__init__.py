@@ -49,6 +49,7 @@ from .ops.grid_sample import (  # noqa: E402
     grid_sample_backward,
     grid_sample_double_backward,
 )
+from .ops.matmul import linear, matmul  # noqa: E402
 from .ops.per_block import (  # noqa: E402
     dequantize_per_block,
     dequantize_per_block_backward,
@@ -125,6 +126,8 @@ __all__ = [
     "grid_sample_backward",
     "grid_sample_double_backward",
     "info",
+    "linear",
+    "matmul",
     "nn",
     "quantize_per_block",
     "quantize_per_block_backward",

@@ -44,20 +44,6 @@ def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
     return setup_context
 
 
-def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps autocast away from the products of a backward, which torch computes. Eager code calls a backward
-    outside of autocast, compiled code as the forward was called: both shall give the same bits."""
-
-    def plain(ctx: Any, grad: torch.Tensor, *grads: Any) -> Any:
-        kind = grad.device.type
-        if not torch.is_autocast_enabled(kind):
-            return backward(ctx, grad, *grads)
-        with torch.autocast(kind, enabled=False):
-            return backward(ctx, grad, *grads)
-
-    return plain
-
-
 def no_forward_mode(name: str, instead: str = "reverse mode has: backward, jacrev") -> Callable[..., Any]:
     """A jvp that says that there is none."""
 

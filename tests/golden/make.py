@@ -23,6 +23,7 @@ FAMILIES = {
     "grid_sample_bicubic": grid_cases.grid_sample_bicubic,
     "grid_sample_double": grid_cases.grid_sample_double,
     "grid_sample_tricubic": grid_cases.grid_sample_tricubic,
+    "matmul": other_cases.matmul,
 }
 
 

@@ -1,4 +1,4 @@
-"""Cases of sections 5, 6 and 7: embedding, affine_grid, quantized_linear."""
+"""Cases of sections 5 to 8: embedding, affine_grid, quantized_linear, matmul."""
 
 import itertools
 
@@ -142,3 +142,35 @@ def linear(family, m, n, k, y, scale, bias):
         values = None if b == "none" else normal(rng, b, (n,))
         text = f"quantized_linear x=s8[{m},{k}] {kinds} weight=s8[{n},{k}] bias={b} y={y}"
         family.add(text, [x, sx, w, sw, values])
+
+
+def matmul(family):
+    widths = itertools.cycle((1, 7, 8, 15, 16, 17, 32, 33))
+    shapes = ((1, 1), (2, 3), (5, 7), (6, 4), (12, 2), (13, 5), (3, 0), (4, 33))
+    for (m, k), name in itertools.product(shapes, FLOATS):
+        product(family, name, [], m, k, next(widths), "none")
+    for name, bias in itertools.product(FLOATS, ("same", "f32", "f64")):
+        product(family, name, [2], 3, 9, 5, name if bias == "same" else bias)
+    for special in (np.inf, -0.0, np.nan, 1e-42, 3e38, 2.0**-75):
+        a, b = (
+            stored([[1, special, 2], [-0.0, 0, -0.0]], "f32"),
+            stored([[special, 1], [1, -special], [0.5, special]], "f32"),
+        )
+        family.add("matmul input=f32[2,3] other=f32[3,2] bias=f32", [a, b, stored([-0.0, special], "f32")])
+    # What two roundings would get wrong: sums that lie beside a tie by less than float64 shows.
+    tie = stored([[1 + 2.0**-23, 2.0**-24, 2.0**-60], [1, 2.0**-24, -(2.0**-70)], [1, -(2.0**-25), 2.0**-90]], "f32")
+    family.add("matmul input=f32[3,3] other=f32[3,1]", [tie, stored([[1], [1], [1]], "f32"), None])
+    near = stored([[1 + 2.0**-12, 1]], "f32"), stored([[2.0**-12 * (1 + 2.0**-12)], [1]], "f32")
+    family.add("matmul input=f32[1,2] other=f32[2,1]", [*near, None])
+    for m, k, n in ((150, 260, 40), (3, 600, 70)):
+        seed = 1000 * len(family.cases) + 1
+        for name in ("f32", "bf16"):
+            text = f"matmul input={name}[{m},{k}] other={name}[{k},{n}]"
+            family.add(text, [uniform(name, (m, k), seed), uniform(name, (k, n), seed + 1), None])
+
+
+def product(family, name, batch, m, k, n, bias):
+    rng = family.rng()
+    a, b = normal(rng, name, (*batch, m, k)), normal(rng, name, (*batch, k, n))
+    text = f"matmul input={spelled(name, (*batch, m, k))} other={spelled(name, (*batch, k, n))} bias={bias}"
+    family.add(text, [a, b, None if bias == "none" else normal(rng, bias, (n,))])

@@ -1,7 +1,11 @@
-"""Quantized linear (contract, section 7): exact integer sums, then three rounded steps."""
+"""Quantized linear (contract, section 7): exact integer sums, then three rounded steps; and matrix
+products (section 8): a chain of fused steps."""
+
+from fractions import Fraction
 
 import numpy as np
 
+from . import exact
 from .floats import compute_type, store, widen
 
 
@@ -14,3 +18,43 @@ def quantized_linear(problem, x, x_scale, weight, weight_scale, bias):
     if bias is not None:
         y = y + widen(bias, ct).reshape(1, -1)
     return [store(y, name)]
+
+
+def matmul(problem, a, b, bias):
+    name = problem.outputs["y"].dtype
+    ct = compute_type(name)
+    a, b = widen(a, ct), widen(b, ct)
+    y = np.zeros((*a.shape[:-1], b.shape[-1]), ct)
+    for k in range(a.shape[-1]):
+        y = fused(a[..., k, None], b[..., k, None, :], y)
+    if bias is not None:
+        with np.errstate(all="ignore"):
+            y = y + widen(bias, ct)
+    return [store(y, name)]
+
+
+def fused(a, b, c):
+    """a * b + c, rounded once."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    with np.errstate(all="ignore"):
+        if c.dtype == np.float32:
+            return fused32(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
+        out = a * b + c  # right where something is infinite or NaN
+    for i in np.ndindex(out.shape):
+        if np.isfinite(a[i]) and np.isfinite(b[i]) and np.isfinite(c[i]):
+            total = exact.round_to(Fraction(float(a[i])) * Fraction(float(b[i])) + Fraction(float(c[i])), "f64")
+            # A chain begins with +0, so that a zero is +0 unless a sum of zeros says otherwise.
+            out[i] = float(total) if total != 0 else out[i] * 0
+    return out
+
+
+def fused32(product, c):
+    """The exact product plus c as float32: the sum in float64 is cut towards zero with the last bit set
+    where it is not exact, so that no tie is lost."""
+    total = product + c
+    part = total - product
+    rest = (product - (total - part)) + (c - part)
+    bits = np.ascontiguousarray(total).view(np.int64)
+    away = (rest != 0) & np.isfinite(rest) & ((rest > 0) != (total > 0))
+    bits = np.where((rest != 0) & np.isfinite(rest), (bits - away) | 1, bits)
+    return bits.view(np.float64).astype(np.float32).reshape(total.shape)

@@ -142,6 +142,11 @@ PLAIN = {
         ],
         [("y", "f32")],
     ),
+    "matmul": (
+        linear.matmul,
+        [("input", "required"), ("other", "required"), ("bias", None)],
+        [("y", "=input")],
+    ),
 }
 
 OPS = dict(PLAIN)
@@ -237,6 +242,9 @@ def argument_shapes(problem):
     if problem.op == "quantized_linear":
         m, n = shape["x"][0], shape["weight"][0]
         return {"x_scale": (m,), "weight_scale": (n,), "bias": (n,), "y": (m, n)}
+    if problem.op == "matmul":
+        n = shape["other"][-1]
+        return {"bias": (n,), "y": (*shape["input"][:-1], n)}
     return {}
 
 

@@ -194,6 +194,16 @@ def quantized_linear(d):
     return [*fields, f"bias={d.one_of('f32', y, 'none', *FLOATS)}"]
 
 
+def matmul(d):
+    m, n, k = d.one_of(0, 1, 2, 5, d.extent(40)), d.extent(140), d.one_of(0, d.extent(), d.extent(), 600)
+    name = d.float_type()
+    if name == "f64":  # in rationals
+        m, n, k = min(m, 3), min(n, 20), min(k, 50)
+    batch = d.one_of([], [], [0], [1], [3])
+    fields = [f"input={d.spec(name, [*batch, m, k])}", f"other={d.spec(name, [*batch, k, n])}"]
+    return [*fields, f"bias={d.one_of('none', name, *FLOATS)}"]
+
+
 def fill_linear(d):
     inputs = []
     for name, direction, spec in d.arguments:
@@ -216,6 +226,7 @@ PLAIN = {
     "affine_grid": affine_grid,
     "affine_grid_backward": affine_grid_backward,
     "quantized_linear": quantized_linear,
+    "matmul": matmul,
 }
 FILL = {
     **dict.fromkeys(random_embedding.PLAIN, random_embedding.fill),
@@ -225,4 +236,5 @@ FILL = {
     "affine_grid": fill_plain,
     "affine_grid_backward": fill_plain,
     "quantized_linear": fill_linear,
+    "matmul": fill_linear,
 }

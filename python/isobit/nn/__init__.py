@@ -6,7 +6,7 @@ from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
 from .histogram_observer import HistogramObserver
-from .linear import QuantizedLinear, ServedLinear
+from .linear import Linear, QuantizedLinear, ServedLinear
 from .observed_fake_quantize import ObservedFakeQuantize
 from .observers import (
     MinMaxObserver,
@@ -26,6 +26,7 @@ __all__ = [
     "FakeQuantizedEmbedding",
     "FakeQuantizedLinear",
     "HistogramObserver",
+    "Linear",
     "MSEObserver",
     "MinMaxObserver",
     "MovingAverageMinMaxObserver",

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._gradient import once, without_autocast
+from .._gradient import once
 from .._load import PACKED
+from ..ops.matmul import linear, product, row_sums
 from ..ops.quantized_linear import as_matrix, quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
@@ -55,8 +56,10 @@ class Operand(NamedTuple):
 
 def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
     """Which product serves: ``integer`` is isobit.quantized_linear_codes, ``codes`` isobit.weight_only_linear,
-    ``float`` torch's linear of the values, whose bits are torch's."""
-    if weight is None or not exact or not weight.grouping.shares_along_rows():
+    ``float`` isobit.linear of the values, ``torch`` torch's, whose bits are torch's."""
+    if not exact:
+        return "torch"
+    if weight is None or not weight.grouping.shares_along_rows():
         return "float"
     rows = x is not None and x.grouping.name in _ROWS and weight.grouping.name in (*_ROWS, "per_channel")
     if x is not None and rows and x.is_int8() and weight.is_int8():
@@ -64,8 +67,12 @@ def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
     return "codes" if weight.dtype in _BYTES else "float"
 
 
+# Products of values.
+LINEAR = {"float": linear, "torch": torch.nn.functional.linear}
+
+
 def served_linear(
-    product: str,
+    kind: str,
     x: Operand,
     scheme: Scheme,
     codes: Tensor,
@@ -75,7 +82,7 @@ def served_linear(
 ) -> Tensor:
     """The product of x and the weight of these codes [N, K]. No gradient reaches the weight."""
     n = codes.shape[0]
-    if product == "integer":
+    if kind == "integer":
         assert x.scheme is not None and x.scale is not None
         x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8)
         x_scale = x.scale if x.scale.numel() != 1 else x.scale.reshape(()).expand(x_codes.shape[:-1])
@@ -116,36 +123,35 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     @partial(once, "FakeQuantizedLinear")
-    @without_autocast
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         flat = as_matrix(grad_y)
         grad_x = grad_w = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_x = (grad_y @ weight.to(grad_y.dtype)).to(x.dtype)
+            grad_x = product(flat, weight.to(grad_y.dtype)).reshape(x.shape).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            grad_w = (flat.t() @ as_matrix(x)).to(weight.dtype)
+            grad_w = product(flat.t(), as_matrix(x)).to(weight.dtype)
         if ctx.needs_input_grad[2]:
-            grad_b = flat.sum(0).to(ctx.bias_type)
+            grad_b = row_sums(flat).to(ctx.bias_type)
         return grad_x, grad_w, grad_b, None
 
 
 def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool) -> Tensor:
     """The product of a layer in training: the value that serving computes, with straight-through gradients."""
-    product = product_of(x.scheme, weight.scheme, exact)
-    if product == "float":
-        return torch.nn.functional.linear(x.values(), weight.values(), bias)
+    kind = product_of(x.scheme, weight.scheme, exact)
+    if kind in LINEAR:
+        return LINEAR[kind](x.values(), weight.values(), bias)
     assert weight.scheme is not None and weight.scale is not None
     # Codes that end here are not packed.
-    narrow = product == "integer" or weight.scheme.dtype in PACKED
+    narrow = kind == "integer" or weight.scheme.dtype in PACKED
     scheme = weight.scheme.kept_as(torch.int8 if narrow else None)
-    values = x.values() if product == "codes" else None
+    values = x.values() if kind == "codes" else None
     # Detached rather than under no_grad, which torch.export cannot save.
     plain = (x if values is None else Operand(values)).detached()
     fixed = weight.detached()
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
-    value = served_linear(product, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
+    value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
     wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
     if not torch.is_grad_enabled() or not wants:
         return value

@@ -32,8 +32,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
       one a row: isobit.quantized_linear_codes, exact integers;
     - other codes of 4 or 8 bits, a scale for the weight, a row, or a group along a row:
       isobit.weight_only_linear of the input's values;
-    - all else, and ``exact=False``: torch's linear of the values, with torch's bits. weight_only_linear runs
-      on the CPU and is slow; ``exact=False`` trades its bits for speed.
+    - all else: isobit.linear of the values;
+    - ``exact=False``: torch's linear of the values, which trades the bits for the speed of its 16-bit types.
 
     ``forward(input)``: float [..., in_features] to [..., out_features] of input's dtype. Gradients are those
     of a linear layer of the fake-quantized input and weight. ``served()``, and convert, keep the weight as

@@ -1,12 +1,20 @@
-"""A linear layer of int8 codes, as it trains and as it serves."""
+"""Linear layers: of floats, and of int8 codes, as they train and as they serve."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
+
+
+class Linear(torch.nn.Linear):
+    """A torch.nn.Linear with the bits of isobit.linear, and of its gradients."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
 
 
 class QuantizedLinear(torch.nn.Linear):

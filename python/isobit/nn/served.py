@@ -10,7 +10,7 @@ from torch import Tensor
 from .._load import PACKED
 from ..ops._families import FLOAT8
 from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting, resize_for_loading
-from ._linear import Operand, product_of, served_linear
+from ._linear import LINEAR, Operand, product_of, served_linear
 from ._scheme import Scheme, code_type
 
 
@@ -161,8 +161,9 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
-        if self.product == "float" or w.scheme is None or w.scale is None:
-            return torch.nn.functional.linear(x.values(), w(), self.bias)
+        if self.product in LINEAR:
+            return LINEAR[self.product](x.values(), w(), self.bias)
+        assert w.scheme is not None and w.scale is not None
         return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
 
     def extra_repr(self) -> str:

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
-from .._gradient import once, without_autocast
+from .._gradient import once
 from .._op import Op
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
+from .matmul import product, row_sums
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -100,20 +101,19 @@ class _QuantizedLinear(torch.autograd.Function):
 
     @staticmethod
     @partial(once, "quantized_linear")
-    @without_autocast
     def backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
         x_type, w_type, b_type = ctx.dtypes
         grad_x = grad_w = grad_b = None
+        flat = as_matrix(grad_y)
         if ctx.needs_input_grad[0]:
             w = _dequantize_rows(w_codes, w_scale, grad_y.dtype)
-            grad_x = (grad_y @ w).to(x_type)
-        flat = as_matrix(grad_y)
+            grad_x = product(flat, w).reshape(*grad_y.shape[:-1], w.shape[1]).to(x_type)
         if ctx.needs_input_grad[1]:
             x = as_matrix(_dequantize_rows(x_codes, x_scale, grad_y.dtype))
-            grad_w = (flat.t() @ x).to(w_type)
+            grad_w = product(flat.t(), x).to(w_type)
         if ctx.needs_input_grad[2]:
-            grad_b = flat.sum(0).to(b_type)
+            grad_b = row_sums(flat).to(b_type)
         return grad_x, grad_w, grad_b
 
 

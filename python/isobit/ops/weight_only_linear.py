@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._gradient import kept, saving, without_autocast
+from .._gradient import kept, saving
 from .._op import Op
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
+from .matmul import product, row_sums
 from .qparams import code_range
 from .quantized_linear import as_matrix, check_tensors
 
@@ -24,7 +25,6 @@ _OP = Op(
 )
 
 
-@without_autocast
 def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     x, weight, scale, zero_point, bias = kept(ctx)
     group_size, dtype, in_features = ctx.attributes
@@ -32,12 +32,12 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     grad_x = grad_scale = grad_zero = grad_bias = None
     if ctx.needs_input_grad[0]:
         w = dequantize_per_channel_group(*codes, dtype, group_size, x.dtype, last_dim=in_features)
-        grad_x = grad_y @ w
+        grad_x = product(grad_y, w)
     if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
-        grad_w = grad_y.t() @ x
+        grad_w = product(grad_y.t(), x)
         _, grad_scale, grad_zero = dequantize_per_channel_group_backward(grad_w, *codes, group_size, dtype=dtype)
     if bias is not None and ctx.needs_input_grad[4]:
-        grad_bias = grad_y.sum(0).to(bias.dtype)
+        grad_bias = row_sums(grad_y).to(bias.dtype)
     if not is_learned(zero_point):
         grad_zero = None
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None

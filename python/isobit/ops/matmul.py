@@ -1,0 +1,167 @@
+"""matmul and linear: products of float matrices, whose every element is one chain of fused steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._explain import check_dense
+from .._gradient import save_for_jvp
+from .._op import Op, check_out
+from .._vmap import Dims, front, register
+
+_OP = Op(
+    "matmul(Tensor input, Tensor other, Tensor? bias=None) -> Tensor",
+    "matmul",
+    "input[] other[] bias?",
+    "",
+    "y = input[:-1] other[-1:] : input",
+)
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    input, other, bias = inputs
+    ctx.bias_type = None if bias is None else bias.dtype
+    ctx.save_for_backward(input, other)
+    save_for_jvp(ctx, input, other)
+
+
+def row_sums(grad: Tensor) -> Tensor:
+    """The sum of the rows of a matrix, from the first to the last: the gradient of a bias."""
+    return _OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None)[0]
+
+
+def product(input: Tensor, other: Tensor) -> Tensor:
+    """The product of two matrices, or of each pair of some."""
+    return _OP.with_gradient(input, other, None)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    input, other = ctx.saved_tensors
+    wanted = ctx.needs_input_grad
+    grad_input = product(grad, other.mT) if wanted[0] else None
+    grad_other = product(input.mT, grad) if wanted[1] else None
+    grad_bias = row_sums(grad.flatten(0, -2)).to(ctx.bias_type) if wanted[2] else None
+    return grad_input, grad_other, grad_bias
+
+
+def _jvp(ctx: Any, input_t: Tensor | None, other_t: Tensor | None, bias_t: Tensor | None) -> Tensor:
+    input, other = ctx.saved_tensors
+    terms = [] if input_t is None else [_OP.apply(input_t, other, None)]
+    terms += [] if other_t is None else [_OP.apply(input, other_t, None)]
+    if bias_t is not None:
+        terms.append(bias_t.to(input.dtype).expand(*input.shape[:-1], -1))
+    return torch.stack(terms).sum(0) if len(terms) > 1 else terms[0].clone()
+
+
+def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+    if in_dims[2] is not None:
+        return None
+    x = front(input, in_dims[0], size)
+    if x.dim() == 3 and in_dims[1] is None:
+        return _OP.raw(x.flatten(0, 1), other, bias).unflatten(0, (size, x.shape[1])), 0
+    w = front(other, in_dims[1], size)
+    if x.dim() == 3:
+        return _OP.raw(x, w, bias), 0
+    return _OP.raw(x.flatten(0, 1), w.flatten(0, 1), bias).unflatten(0, (size, x.shape[1])), 0
+
+
+_OP.differentiable(_setup_context, _backward, _jvp, again=True)
+register(_OP, _vmap)
+
+
+def _cast(*tensors: Tensor | None) -> tuple[Any, ...]:
+    """Within autocast, the types that torch's products have there."""
+    first = tensors[0]
+    assert first is not None
+    kind = first.device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return tensors
+    narrow = torch.get_autocast_dtype(kind)
+    return tuple(
+        t if t is None or t.dtype == torch.float64 or not t.is_floating_point() else t.to(narrow) for t in tensors
+    )
+
+
+def _check(op: str, **named: Tensor) -> None:
+    (first, x), (second, y) = named.items()
+    if x.device != y.device:
+        raise ValueError(f"{op}: {second} is on {y.device}; want {x.device}, where {first} is")
+    if x.dtype != y.dtype:
+        raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
+    if not x.is_floating_point():
+        raise ValueError(f"{op}: {first} is {x.dtype}; want torch.float32, float64, float16 or bfloat16")
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two tensors, as ``torch.matmul``: of vectors, of matrices, or of the matrices that the last two
+    dimensions hold, with the others broadcast.
+
+    Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
+    16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
+    too; a gradient of what was broadcast is summed by torch."""
+    check_dense("matmul", input=input, other=other)
+    if out is not None:
+        _check_out(out, input, other)
+    input, other = _cast(input, other)
+    _check("matmul", input=input, other=other)
+    if input.dim() == 0 or other.dim() == 0:
+        name, t = ("input", input) if input.dim() == 0 else ("other", other)
+        raise ValueError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
+    x = input[None] if input.dim() == 1 else input
+    w = other[:, None] if other.dim() == 1 else other
+    if x.shape[-1] != w.shape[-2]:
+        shapes = f"other has shape {list(other.shape)}"
+        raise ValueError(f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}")
+    y = _batched(x, w)
+    y = y.squeeze(-1) if other.dim() == 1 else y
+    y = y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
+    if out is None:
+        return y
+    if out.shape != y.shape or out.dtype != y.dtype:
+        raise ValueError(f"matmul: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
+    return out.copy_(y)
+
+
+def _check_out(out: Tensor, *inputs: Tensor) -> None:
+    check_dense("matmul", out=out)
+    check_out(out, *inputs)
+
+
+def _batched(x: Tensor, w: Tensor) -> Tensor:
+    if w.dim() == 2:  # one product of all rows
+        flat = x.flatten(0, -2)
+        return product(flat, w).reshape(*x.shape[:-1], w.shape[1])
+    try:
+        batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+    except RuntimeError:
+        shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
+        raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
+    x, w = x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:])
+    y = product(x.flatten(0, -3), w.flatten(0, -3))
+    return y.reshape(*batch, *y.shape[-2:])
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N].
+
+    Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once."""
+    if bias is None:
+        check_dense("linear", input=input, weight=weight)
+    else:
+        check_dense("linear", input=input, weight=weight, bias=bias)
+    input, weight, bias = _cast(input, weight, bias)
+    _check("linear", input=input, weight=weight)
+    if input.dim() == 0:
+        raise ValueError("linear: input has shape []; want [..., K]")
+    if weight.dim() not in (1, 2) or weight.shape[-1] != input.shape[-1]:
+        k = input.shape[-1]
+        raise ValueError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
+    matrix = weight if weight.dim() == 2 else weight[None]
+    if bias is not None and bias.shape != weight.shape[:-1]:
+        raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
+    x = input.flatten(0, -2) if input.dim() > 1 else input[None]
+    y = _OP.with_gradient(x, matrix.mT, bias if bias is None else bias.reshape(-1))
+    return y.reshape(*input.shape[:-1], *weight.shape[:-1])
