@@ -50,6 +50,8 @@ OTHERS = {
         "mode": "sum",
         "per_sample_weights": torch.ones(3),
     },
+    "linear": {"input": X, "weight": X[:3], "bias": torch.ones(3)},
+    "matmul": {"input": X, "other": X.t(), "out": torch.empty(4, 4)},
     "quantized_linear": {"x": X, "weight": X[:3], "bias": torch.ones(3)},
     "quantized_linear_codes": {
         "x": CODES,

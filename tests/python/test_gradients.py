@@ -119,9 +119,32 @@ class TestAgainstReference:
             codes, scale, _ = isobit.quantize_per_token_dynamic(t)
             return isobit.dequantize_per_token(codes, scale, None, -127, 127, torch.int8, dtype)
 
-        assert_same(dx, dy @ straight_through(weight))
-        assert_same(dw, dy.reshape(6, 5).t() @ straight_through(x).reshape(6, 8))
-        assert_same(db, dy.reshape(6, 5).sum(0))
+        rows = dy.reshape(6, 5)
+        assert_same(dx.reshape(6, 8), product(rows, straight_through(weight)))
+        assert_same(dw, product(rows.t(), straight_through(x).reshape(6, 8)))
+        assert_same(db, product(torch.ones(1, 6, dtype=dtype), rows)[0])
+
+    def test_linear(self, dtype):
+        x = draw(2, 3, 8, dtype=dtype).requires_grad_()
+        weight = draw(5, 8, dtype=dtype, seed=1).requires_grad_()
+        bias = draw(5, dtype=dtype, seed=2).requires_grad_()
+        dy = draw(2, 3, 5, dtype=dtype, seed=3)
+        dx, dw, db = grad(isobit.linear(x, weight, bias), (x, weight, bias), dy)
+        rows = dy.reshape(6, 5)
+        assert_same(dx.reshape(6, 8), product(rows, weight))
+        assert_same(dw, product(rows.t(), x.reshape(6, 8)))
+        assert_same(db, product(torch.ones(1, 6, dtype=dtype), rows)[0])
+
+    def test_matmul(self, dtype):
+        a, b = draw(2, 3, 4, dtype=dtype).requires_grad_(), draw(2, 4, 5, dtype=dtype, seed=1).requires_grad_()
+        dy = draw(2, 3, 5, dtype=dtype, seed=3)
+        da, db = grad(isobit.matmul(a, b), (a, b), dy)
+        assert_same(da, product(dy, b.mT))
+        assert_same(db, product(a.mT, dy))
+
+
+def product(a, b):
+    return expect(f"matmul input={spell(a, True)} other={spell(b, True)}", a, b, None)
 
 
 def f64(*shape, seed=0, spread=1.0):

@@ -41,7 +41,10 @@ def everything():
     results += [grid, isobit.grid_sample(image, grid)]
     d_image, d_grid = isobit.grid_sample_backward(draw(3, 5, 70, 71, seed=9), image, grid, "bilinear", "reflection")
     results += [d_image, d_grid, isobit.affine_grid_backward(d_grid)]
-    results.append(isobit.quantized_linear(x, draw(100, 1200, seed=10), draw(100, seed=11)))
+    layer = [t.requires_grad_() for t in (x.clone(), draw(100, 1200, seed=10), draw(100, seed=11))]
+    for linear in (isobit.linear, isobit.quantized_linear):
+        y = linear(*layer)
+        results += [y, *torch.autograd.grad(y.square().sum(), layer)]
     return digest(*results)
 
 

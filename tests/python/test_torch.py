@@ -52,6 +52,8 @@ def samples():
     yield "dequantize_per_token_backward", (X[:, :5], packed, T, None, 0, 15, True, True, False, torch.uint4)
     yield "weight_only_linear", (X, Q[:3], G[:3], Z[:3, None].expand(3, 2).float(), X[0, :3], 3, i8, 6)
     yield "weight_only_linear", (X[:, :5], packed, G, None, None, 3, torch.int4, 5)
+    yield "matmul", (X, draw(6, 3), X[0, :3])
+    yield "matmul", (IMAGE[0], draw(3, 5, 2), None)
     yield "embedding", (X, IDX)
     yield "embedding_backward", (draw(2, 2, 6), IDX, 5)
     yield "embedding_renorm_", (X, IDX, 1.5)
@@ -158,6 +160,8 @@ PROGRAMS = {
     "bag_weighted": (lambda w, p: isobit.embedding_bag(IDX, w, mode="sum", per_sample_weights=p), (X, draw(2, 2))),
     "spatial": (spatial, (IMAGE, draw(2, 2, 3, spread=0.5))),
     "quantized_linear": (isobit.quantized_linear, (X, draw(3, 6), draw(3))),
+    "linear": (isobit.linear, (X, draw(3, 6), draw(3))),
+    "matmul": (isobit.matmul, (X, draw(2, 6, 3))),
 }
 
 
@@ -227,6 +231,8 @@ BATCHED = (
     "bag",
     "bag_max",
     "bag_weighted",
+    "linear",
+    "matmul",
 )
 
 

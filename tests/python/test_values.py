@@ -321,6 +321,34 @@ def test_quantized_linear(dtype):
     assert_same(isobit.quantized_linear(stacked, weight, bias)[:, 1], isobit.quantized_linear(x, weight, bias))
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("special", (False, True))
+def test_products(dtype, special):
+    """Of vectors, matrices and batches, as torch.matmul has them."""
+    k = 9 if special else 70
+    x, w = draw(2, 3, k, dtype=dtype, special=special), draw(k, 5, dtype=dtype, seed=1, special=special)
+    want = expect(f"matmul input={NAMES[dtype]}[6,{k}] other={spell(w, True)}", x.reshape(6, k), w, None)
+    assert_same(isobit.matmul(x, w), want.reshape(2, 3, 5))
+    assert_same(isobit.matmul(x[0, 1], w), want[1])
+    assert_same(isobit.matmul(x, w[:, 2].clone()), want.reshape(2, 3, 5)[..., 2])
+    assert_same(isobit.matmul(x[0, 0], w[:, 0]), want[0, 0])
+    assert_same(
+        isobit.matmul(x.transpose(0, 1).unsqueeze(1), w.expand(4, k, 5)),
+        want.reshape(2, 3, 5).transpose(0, 1).unsqueeze(1).expand(3, 4, 2, 5),
+    )
+    both = torch.stack([w, w.flip(1)])
+    assert_same(isobit.matmul(x, both), torch.stack([want[:3], isobit.matmul(x[1], w.flip(1))]))
+    out = torch.empty(2, 3, 5, dtype=dtype)
+    assert isobit.matmul(x, w, out=out) is out
+    assert_same(out, want.reshape(2, 3, 5))
+    bias = draw(5, dtype=dtype, seed=2)
+    words = f"input={NAMES[dtype]}[6,{k}] other={spell(w, True)} bias={spell(bias)}"
+    assert_same(isobit.linear(x, w.t(), bias).reshape(6, 5), expect(f"matmul {words}", x.reshape(6, k), w, bias))
+    assert_same(isobit.linear(x, w[:, 0].clone(), bias[0]), isobit.linear(x, w.t(), bias)[..., 0])
+    layer = isobit.nn.Linear(k, 5, dtype=dtype)
+    assert_same(layer(x), isobit.linear(x, layer.weight, layer.bias))
+
+
 @pytest.mark.parametrize("dtype", (torch.float8_e4m3fn, torch.float8_e5m2))
 def test_float8_codes(dtype):
     x = draw(8, 16, spread=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from .._op import Op, check_out
 from .._vmap import Dims, front, register
 
 _OP = Op(
-    "matmul(Tensor input, Tensor other, Tensor? bias=None) -> Tensor",
+    "matmul(Tensor input, Tensor other, Tensor? bias) -> Tensor",
     "matmul",
     "input[] other[] bias?",
     "",
@@ -26,6 +27,11 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.bias_type = None if bias is None else bias.dtype
     ctx.save_for_backward(input, other)
     save_for_jvp(ctx, input, other)
+
+
+def _rows(t: Tensor) -> Tensor:
+    """[..., N] as [rows, N], for every kind of vmap, too."""
+    return t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
 def row_sums(grad: Tensor) -> Tensor:
@@ -41,9 +47,9 @@ def product(input: Tensor, other: Tensor) -> Tensor:
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
     wanted = ctx.needs_input_grad
-    grad_input = product(grad, other.mT) if wanted[0] else None
-    grad_other = product(input.mT, grad) if wanted[1] else None
-    grad_bias = row_sums(grad.flatten(0, -2)).to(ctx.bias_type) if wanted[2] else None
+    grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
+    grad_other = product(input.transpose(-1, -2), grad) if wanted[1] else None
+    grad_bias = row_sums(_rows(grad)).to(ctx.bias_type) if wanted[2] else None
     return grad_input, grad_other, grad_bias
 
 
@@ -120,6 +126,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     y = y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
     if out is None:
         return y
+    if out.device != y.device or out.layout != torch.strided:
+        came = f"{out.layout} on {out.device}"
+        raise ValueError(f"matmul: out is {came}; want torch.strided on {y.device}")
     if out.shape != y.shape or out.dtype != y.dtype:
         raise ValueError(f"matmul: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
     return out.copy_(y)
@@ -132,15 +141,15 @@ def _check_out(out: Tensor, *inputs: Tensor) -> None:
 
 def _batched(x: Tensor, w: Tensor) -> Tensor:
     if w.dim() == 2:  # one product of all rows
-        flat = x.flatten(0, -2)
-        return product(flat, w).reshape(*x.shape[:-1], w.shape[1])
+        return product(_rows(x), w).reshape(*x.shape[:-1], w.shape[1])
     try:
         batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
     x, w = x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:])
-    y = product(x.flatten(0, -3), w.flatten(0, -3))
+    many = math.prod(batch)
+    y = product(x.reshape(many, *x.shape[-2:]), w.reshape(many, *w.shape[-2:]))
     return y.reshape(*batch, *y.shape[-2:])
 
 
@@ -162,6 +171,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
-    x = input.flatten(0, -2) if input.dim() > 1 else input[None]
-    y = _OP.with_gradient(x, matrix.mT, bias if bias is None else bias.reshape(-1))
+    y = _OP.with_gradient(_rows(input), matrix.t(), bias if bias is None else bias.reshape(-1))
     return y.reshape(*input.shape[:-1], *weight.shape[:-1])
