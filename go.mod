@@ -6,7 +6,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/x448/float16 v0.8.4
 	golang.org/x/sys v0.49.0
-	gonum.org/v1/gonum v0.17.0
 	gorgonia.org/cu v0.9.6
 )
 

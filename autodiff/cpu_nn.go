@@ -12,19 +12,18 @@ func matmulOf[T kernel.Float](k *call) error {
 	a, b, c := k.in[0], k.in[1], k.out[0]
 	m64, n64, k64, batch, _ := matrices(k.at, a.shape, b.shape)
 	m, n, depth := int(m64), int(n64), int(k64)
-	lda, ldb := depth, n
-	if k.at.TransA {
-		lda = m
-	}
 	x, y, z := elements[T](a), elements[T](b), elements[T](c)
-	if k.at.TransB {
-		// Each matrix once, whatever broadcasts.
-		t, done := scratch[T](k.c)(b.n)
-		defer done()
-		for i := range b.n / max(1, n*depth) {
-			kernel.Transpose(k.t, t[i*n*depth:][:n*depth], y[i*n*depth:], n, depth, depth)
+	left := func(at int) kernel.Matrix[T] {
+		if k.at.TransA {
+			return kernel.Transposed(x[at:], m)
 		}
-		y = t
+		return kernel.RowMajor(x[at:], depth)
+	}
+	right := func(at int) kernel.Matrix[T] {
+		if k.at.TransB {
+			return kernel.Transposed(y[at:], depth)
+		}
+		return kernel.RowMajor(y[at:], n)
 	}
 	if len(z) == 0 {
 		return nil
@@ -32,7 +31,7 @@ func matmulOf[T kernel.Float](k *call) error {
 	// One product where b is a single matrix and a's lie below each other.
 	count := int(tensor.NumElements(batch))
 	if !k.at.TransA && b.n == n*depth && a.n == count*m*depth {
-		kernel.Gemm(k.t, false, count*m, n, depth, x, lda, y, ldb, z, n, false)
+		kernel.Gemm(k.t, count*m, n, depth, left(0), right(0), kernel.RowMajor(z, n), false)
 		return nil
 	}
 	l := kernel.NewLoop(batch, a.shape[:len(a.shape)-2], b.shape[:len(b.shape)-2])
@@ -43,7 +42,7 @@ func matmulOf[T kernel.Float](k *call) error {
 	l.Do(each, m*n*depth/4, func(o, rows int, in [3]int) {
 		for i := range rows {
 			ai, bi := (in[0]+i*l.Step[0])*m*depth, (in[1]+i*l.Step[1])*depth*n
-			kernel.Gemm(inner, k.at.TransA, m, n, depth, x[ai:], lda, y[bi:], ldb, z[(o+i)*m*n:], n, false)
+			kernel.Gemm(inner, m, n, depth, left(ai), right(bi), kernel.RowMajor(z[(o+i)*m*n:], n), false)
 		}
 	})
 	return nil
@@ -56,10 +55,8 @@ func linearOf[T kernel.Float](k *call) error {
 		return nil
 	}
 	rows := len(y) / n
-	t, done := scratch[T](k.c)(w.n)
-	defer done()
-	kernel.Transpose(k.t, t, elements[T](w), n, depth, depth)
-	kernel.Gemm(k.t, false, rows, n, depth, elements[T](x), depth, t, n, y, n, false)
+	weight := kernel.Transposed(elements[T](w), depth)
+	kernel.Gemm(k.t, rows, n, depth, kernel.RowMajor(elements[T](x), depth), weight, kernel.RowMajor(y, n), false)
 	if bias != nil {
 		add := kernel.Add[T]()
 		add.Run(k.t, y, y, elements[T](bias), []int64{int64(rows), int64(n)}, []int64{int64(rows), int64(n)}, bias.shape)

@@ -12,8 +12,18 @@ func fma[C Compute](x, y, z C) C {
 	}
 	product := float64(x) * float64(y) // exact
 	sum := product + float64(z)
+	if math.Float64bits(sum)&below32 != tie32 && math.Abs(sum) >= minNormal32 {
+		return C(float32(sum)) // a second rounding goes where one would have gone
+	}
 	return C(float32(nudgeToOdd(sum, sumError(product, float64(z), sum))))
 }
+
+// The bits of a float64 that a float32 does not have, and those of a tie.
+const (
+	below32     = 1<<29 - 1
+	tie32       = 1 << 28
+	minNormal32 = 0x1p-126
+)
 
 // sumError returns what a + b exceeds its rounded sum by, exactly; a NaN where
 // one of them is not finite.

@@ -20,6 +20,29 @@ type MatmulRow struct {
 	Bytes         func(m, n, k int64) int64 // of memory that a tile needs
 }
 
+// Divide returns the rows and columns of the tiles of m x n products: smaller ones
+// than a tile may have where there would be few for the threads.
+func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
+	rows, columns = min(r.Rows, m), min(r.Columns, n)
+	for ceilDiv(m, rows)*ceilDiv(n, columns)*batch < matmulJobs*threads {
+		switch {
+		case columns >= rows && columns > matmulLeast:
+			columns = max(matmulLeast, roundUp(columns/2, matmulLeast))
+		case rows > matmulLeast:
+			rows = max(matmulLeast, roundUp(rows/2, matmulUnit))
+		default:
+			return rows, columns
+		}
+	}
+	return rows, columns
+}
+
+const (
+	matmulJobs  = 4  // for each thread
+	matmulLeast = 64 // rows and columns of a tile that is made no smaller
+	matmulUnit  = 12 // rows that kernels take at a time
+)
+
 // Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
@@ -54,3 +77,5 @@ func matmul[C Compute](t *MatmulTile) {
 		Store(t.Y.Row(m, 0), y)
 	}
 }
+
+func ceilDiv(n, d int64) int64 { return (n + d - 1) / d }

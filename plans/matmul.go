@@ -86,30 +86,12 @@ type matmulPlan struct {
 	bytes          int64 // of workspace for a thread
 }
 
-// divide makes tiles, smaller ones where there are few for the threads.
+// divide makes tiles.
 func (mm *matmulPlan) divide(threads int64) {
-	rows, columns := mm.Rows, mm.Columns
-	for {
-		mm.rows, mm.columns = min(rows, mm.m), min(columns, mm.n)
-		mm.down, mm.across = ceilDiv(mm.m, mm.rows), ceilDiv(mm.n, mm.columns)
-		mm.jobs = mm.batch * mm.down * mm.across
-		switch {
-		case mm.jobs >= matmulJobs*threads:
-			return
-		case mm.columns >= mm.rows && columns > matmulLeast:
-			columns /= 2
-		case rows > matmulLeast:
-			rows /= 2
-		default:
-			return
-		}
-	}
+	mm.rows, mm.columns = mm.Divide(mm.batch, mm.m, mm.n, threads)
+	mm.down, mm.across = ceilDiv(mm.m, mm.rows), ceilDiv(mm.n, mm.columns)
+	mm.jobs = mm.batch * mm.down * mm.across
 }
-
-const (
-	matmulJobs  = 4  // for each thread
-	matmulLeast = 64 // rows and columns of a tile that is made no smaller
-)
 
 // tile computes one tile of y.
 func (mm *matmulPlan) tile(c *call, w *worker, number int64) {

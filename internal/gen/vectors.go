@@ -57,7 +57,6 @@ func vectors(c *build.Context) {
 		l.function(c)
 	}
 	addLanes(c)
-	finite(c)
 	maxPool2(c)
 }
 
@@ -137,28 +136,5 @@ func addLanes(c *build.Context) {
 		c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
 	}
 	c.VZEROUPPER()
-	c.RET()
-}
-
-// finite leaves x - x, which is 0 or a NaN, of all elements together.
-func finite(c *build.Context) {
-	f32 := types.Typ[types.Float32]
-	answers := types.NewTuple(types.NewVar(0, nil, "", types.Typ[types.Bool]))
-	rowSignature(c, "finiteAVX2", "whether no x[i] is infinite or a NaN, for n a multiple of 8, not 0", answers, pointerTo(f32, "x"))
-	x, n := param(c, "x"), param(c, "n")
-	v, all := c.YMM(), c.YMM()
-	c.VXORPS(all, all, all)
-	c.Label("vector")
-	c.VMOVUPS(operand.Mem{Base: x}, v)
-	c.VSUBPS(v, v, v)
-	c.VORPS(v, all, all)
-	c.ADDQ(operand.I32(32), x)
-	c.SUBQ(operand.I32(8), n)
-	c.JNZ(operand.LabelRef("vector"))
-	c.VPTEST(all, all)
-	c.VZEROUPPER()
-	answer := c.GP8()
-	c.SETEQ(answer)
-	c.Store(answer, c.ReturnIndex(0))
 	c.RET()
 }

@@ -111,7 +111,7 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 			for g := range d.Groups {
 				unfold(d, cols, x[(n*d.C+g*cg)*d.H*d.W:], cg)
 				out := y[(n*d.O+g*og)*p:]
-				Gemm(1, false, og, p, k, w[g*og*k:], k, cols, p, out, p, false)
+				Gemm(1, og, p, k, RowMajor(w[g*og*k:], k), RowMajor(cols, p), RowMajor(out, p), false)
 				for o := 0; o < og && bias != nil; o++ {
 					row := out[o*p:][:p]
 					b := bias[g*og+o]
@@ -132,7 +132,7 @@ func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 		defer done()
 		for n := lo; n < hi; n++ {
 			for gr := range d.Groups {
-				Gemm(1, true, k, p, og, w[gr*og*k:], k, g[(n*d.O+gr*og)*p:], p, cols, p, false)
+				Gemm(1, k, p, og, Transposed(w[gr*og*k:], k), RowMajor(g[(n*d.O+gr*og)*p:], p), RowMajor(cols, p), false)
 				fold(d, dx[(n*d.C+gr*cg)*d.H*d.W:], cols, cg)
 			}
 		}
@@ -155,15 +155,14 @@ func GradWeight[T Float](t Threads, d *Conv, scratch Scratch[T], dw, g, x []T) {
 	sums, done := scratch(parts * size)
 	defer done()
 	t.For(parts, images*d.imageCost(), 1, func(lo, hi int) {
-		buf, done := scratch(2 * k * p)
+		cols, done := scratch(k * p)
 		defer done()
-		cols, rows := buf[:k*p], buf[k*p:]
 		for b := lo; b < hi; b++ {
 			for n := b * images; n < min((b+1)*images, d.N); n++ {
 				for gr := range d.Groups {
 					unfold(d, cols, x[(n*d.C+gr*cg)*d.H*d.W:], cg)
-					Transpose(1, rows, cols, k, p, p)
-					Gemm(1, false, og, k, p, g[(n*d.O+gr*og)*p:], p, rows, k, sums[b*size+gr*og*k:], k, n > b*images)
+					up, sum := RowMajor(g[(n*d.O+gr*og)*p:], p), RowMajor(sums[b*size+gr*og*k:], k)
+					Gemm(1, og, k, p, up, Transposed(cols, p), sum, n > b*images)
 				}
 			}
 		}

@@ -1,116 +1,125 @@
 package kernel
 
 import (
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/gonum"
+	"sync"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Gemm's blocks are small enough that gonum computes each on the calling
-// goroutine, where an element of c is one chain over k ascending, every
-// product and every sum rounded: c never depends on the blocks or threads.
-const (
-	gemmRows = 64
-	gemmCols = 128
-)
+// Matrix has element (i, j) at i*Row + j*Column.
+type Matrix[T Float] struct {
+	Data        []T
+	Row, Column int
+}
 
-// Gemm adds a * b to c, or writes it there where add is false: a is m x k
-// (k x m where transA), b is k x n and c is m x n, all row-major with the
-// given distances between rows. It is the one place that multiplies matrices.
-func Gemm[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, add bool) {
+// RowMajor describes a matrix whose rows lie ld elements apart.
+func RowMajor[T Float](data []T, ld int) Matrix[T] { return Matrix[T]{data, ld, 1} }
+
+// Transposed describes the transpose of such a matrix.
+func Transposed[T Float](data []T, ld int) Matrix[T] { return Matrix[T]{data, 1, ld} }
+
+func (m Matrix[T]) rows(row, column int) cpu.Rows {
+	size := int64(unsafe.Sizeof(*new(T)))
+	span := cpu.Span{Stride: int64(m.Column) * size, DType: floatType[T]()}
+	if len(m.Data) > 0 {
+		span.P = unsafe.Pointer(&m.Data[row*m.Row+column*m.Column])
+	}
+	return cpu.Rows{Span: span, RowStride: int64(m.Row) * size}
+}
+
+func floatType[T Float]() tensor.DType {
+	if is32[T]() {
+		return tensor.F32
+	}
+	return tensor.F64
+}
+
+// Gemm adds a * b to c, or writes it there where add is false: a is m x k, b is
+// k x n and c m x n. It is the one place that multiplies matrices: each element is
+// a chain of fused steps over k ascending (NUMERICS.md, section 8), which begins
+// with what c holds, or +0.
+func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
 	if m == 0 || n == 0 {
 		return
 	}
-	ta, beta := blas.NoTrans, T(0)
-	if transA {
-		ta = blas.Trans
-	}
-	if add {
-		beta = 1
-	}
-	if k == 0 {
-		for i := 0; i < m && !add; i++ {
-			clear(c[i*ldc : i*ldc+n])
-		}
+	d := floatType[T]()
+	g := gemm[T]{m: m, n: n, k: k, a: a, b: b, c: c, add: add}
+	g.row, _ = cpu.PickUpTo(cpu.Matmul, cpu.Best(), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
+	rows, columns := g.row.Divide(1, int64(m), int64(n), int64(t))
+	g.rows, g.columns = int(rows), int(columns)
+	g.down = (m + g.rows - 1) / g.rows
+	jobs := g.down * ((n + g.columns - 1) / g.columns)
+	if t == 1 || jobs == 1 {
+		g.tiles(0, jobs)
 		return
 	}
-	if !gonumRounds || !finiteRows(b, k, n, ldb) {
-		chains(t, transA, m, n, k, a, lda, b, ldb, c, ldc, add)
-		return
-	}
-	rows := (m + gemmRows - 1) / gemmRows
-	cols := (n + gemmCols - 1) / gemmCols
-	t.For(rows*cols, min(m, gemmRows)*min(n, gemmCols)*k/4, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			// Blocks that share columns of b come one after the other.
-			r, j := i%rows*gemmRows, i/rows*gemmCols
-			mr, nr := min(gemmRows, m-r), min(gemmCols, n-j)
-			ar := a[r:]
-			if !transA {
-				ar = a[r*lda:]
-			}
-			one(ta, mr, nr, k, ar, lda, b[j:], ldb, beta, c[r*ldc+j:], ldc)
-		}
-	})
+	g.parallel(t, jobs)
 }
 
-// finiteRows reports whether n elements of each of k rows are finite.
-func finiteRows[T Float](b []T, k, n, ld int) bool {
-	if n == ld {
-		k, n = 1, k*n
-	}
-	for r := range k {
-		row := b[r*ld:][:n]
-		at, finite := fastFinite(row)
-		for _, v := range row[at:] {
-			finite = finite && v-v == 0
-		}
-		if !finite {
-			return false
-		}
-	}
-	return true
+// gemm is a product under way.
+type gemm[T Float] struct {
+	row                          cpu.MatmulRow
+	m, n, k, rows, columns, down int // of the whole; of a tile; tiles
+	a, b, c                      Matrix[T]
+	add                          bool
 }
 
-// chains is Gemm in plain Go, the same bits. gonum skips a product whose factor
-// in a is 0, which would hide an infinity or a NaN in b; and outside of its
-// assembly, compilers may fuse gonum's products with its sums.
-func chains[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, add bool) {
-	down, right := lda, 1
-	if transA {
-		down, right = 1, lda
-	}
-	t.For(m, n*k, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			z := c[i*ldc:][:n]
-			if !add {
-				clear(z)
-			}
-			for p := range k {
-				v, row := a[i*down+p*right], b[p*ldb:][:n]
-				for j := range z {
-					z[j] += T(v * row[j])
-				}
-			}
-		}
-	})
+// parallel is apart so that other products allocate nothing.
+func (g gemm[T]) parallel(t Threads, jobs int) {
+	t.For(jobs, g.rows*g.columns*max(g.k, 1)/4, 1, func(lo, hi int) { g.tiles(lo, hi) })
 }
 
-func one[T Float](ta blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int) {
-	var impl gonum.Implementation
-	if is32[T]() {
-		impl.Sgemm(ta, blas.NoTrans, m, n, k, 1, slice[float32](a), lda, slice[float32](b), ldb, float32(beta), slice[float32](c), ldc)
-	} else {
-		impl.Dgemm(ta, blas.NoTrans, m, n, k, 1, slice[float64](a), lda, slice[float64](b), ldb, float64(beta), slice[float64](c), ldc)
+func (g *gemm[T]) tiles(lo, hi int) {
+	w := takeWorker(g.row.Bytes(int64(g.rows), int64(g.columns), int64(g.k)))
+	defer w.giveBack()
+	for i := lo; i < hi; i++ {
+		// Tiles that share columns of b come one after the other.
+		x, y := i%g.down*g.rows, i/g.down*g.columns
+		w.tile = cpu.MatmulTile{
+			Y: g.c.rows(x, y), M: int64(min(g.rows, g.m-x)), N: int64(min(g.columns, g.n-y)), K: int64(g.k),
+			More: g.add, Memory: unsafe.Pointer(unsafe.SliceData(w.memory)), Scratch: &w.scratch,
+		}
+		if g.k > 0 {
+			w.tile.Input, w.tile.Other = g.a.rows(x, 0), g.b.rows(0, y)
+		}
+		g.row.Run(&w.tile)
 	}
 }
 
-// Transpose writes the n x m transpose of x, which is m x n with rows ld apart.
-func Transpose[T Float](t Threads, z, x []T, m, n, ld int) {
-	t.For(n, 2*m, 8, func(lo, hi int) {
-		if is32[T]() {
-			transposed(slice[uint32](z)[lo*m:], slice[uint32](x)[lo:], hi-lo, m, 1, ld)
-		} else {
-			transposed(slice[uint64](z)[lo*m:], slice[uint64](x)[lo:], hi-lo, m, 1, ld)
-		}
-	})
+// worker is the memory of one goroutine's products.
+type worker struct {
+	tile    cpu.MatmulTile
+	scratch cpu.Scratch
+	memory  []byte
+}
+
+// workers are those that nobody uses, which the collector shall not take: there are as
+// many as ever ran at a time.
+var workers struct {
+	sync.Mutex
+	free []*worker
+}
+
+func takeWorker(bytes int64) (w *worker) {
+	workers.Lock()
+	if last := len(workers.free) - 1; last >= 0 {
+		w, workers.free = workers.free[last], workers.free[:last]
+	}
+	workers.Unlock()
+	if w == nil {
+		w = new(worker)
+	}
+	if int64(len(w.memory)) < bytes {
+		w.memory = make([]byte, bytes)
+	}
+	return w
+}
+
+func (w *worker) giveBack() {
+	w.tile = cpu.MatmulTile{} // keeps nobody's memory
+	workers.Lock()
+	workers.free = append(workers.free, w)
+	workers.Unlock()
 }

@@ -35,16 +35,6 @@ func fast[T any](v vector, z, x, y []T) int {
 	return n
 }
 
-// fastFinite reports how many elements it has looked at, and whether those are
-// finite.
-func fastFinite[T any](x []T) (n int, finite bool) {
-	n = len(x) &^ 7
-	if !hasAVX2 || n == 0 || !isFloat32[T]() {
-		return 0, true
-	}
-	return n, finiteAVX2(as[float32](&x[0]), n)
-}
-
 // fastPool does all windows of a row.
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 	if !hasAVX2 || len(y) == 0 {

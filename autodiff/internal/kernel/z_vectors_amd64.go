@@ -39,11 +39,6 @@ func reluGradAVX2(z *float32, x *float32, y *float32, n int)
 //go:noescape
 func addLanesAVX2(acc *[64]float32, x *float32, n int)
 
-// finiteAVX2 is: whether no x[i] is infinite or a NaN, for n a multiple of 8, not 0.
-//
-//go:noescape
-func finiteAVX2(x *float32, n int) bool
-
 // maxPool2AVX2 is: y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s.
 //
 //go:noescape

@@ -324,26 +324,6 @@ row:
 	VZEROUPPER
 	RET
 
-// func finiteAVX2(x *float32, n int) bool
-// Requires: AVX
-TEXT ·finiteAVX2(SB), NOSPLIT, $0-17
-	MOVQ   x+0(FP), AX
-	MOVQ   n+8(FP), CX
-	VXORPS Y1, Y1, Y1
-
-vector:
-	VMOVUPS (AX), Y0
-	VSUBPS  Y0, Y0, Y0
-	VORPS   Y0, Y1, Y1
-	ADDQ    $+32, AX
-	SUBQ    $+8, CX
-	JNZ     vector
-	VPTEST  Y1, Y1
-	VZEROUPPER
-	SETEQ   AL
-	MOVB    AL, ret+16(FP)
-	RET
-
 // func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)
 // Requires: AVX, AVX2
 TEXT ·maxPool2AVX2(SB), NOSPLIT, $0-48
