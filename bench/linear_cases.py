@@ -1,4 +1,4 @@
-"""Linear layers of codes, beside PyTorch's own of the same shape."""
+"""Linear layers of codes and of floats, beside PyTorch's own of the same shape."""
 
 from __future__ import annotations
 
@@ -33,10 +33,32 @@ def quantized_case(m: int, k: int, n: int, dtype: torch.dtype) -> Case:
     return Case(name, xq.nbytes + wq.nbytes, 4 * m * n, *calls, allocates="both")
 
 
+def float_case(m: int, k: int, n: int, dtype: torch.dtype, backward: bool = False) -> Case:
+    """The same types on both sides."""
+    x, w = torch.randn(m, k).to(dtype), torch.randn(n, k).to(dtype)
+    name = f"linear {m}x{k}x{n} {dtype}".replace("torch.", "")
+    if not backward:
+        calls = [lambda: isobit.linear(x, w), lambda: linear(x, w)]
+        return Case(name, x.nbytes + w.nbytes, m * n * x.element_size(), *calls, allocates="both")
+    dy = torch.randn(m, n).to(dtype)
+    x.requires_grad_(), w.requires_grad_()
+
+    def both(f: Callable[..., torch.Tensor]) -> Callable[[], object]:
+        return lambda: torch.autograd.grad(f(x, w), (x, w), dy)
+
+    written = m * n * x.element_size() + x.nbytes + w.nbytes
+    return Case(
+        name + " with backward", 2 * (x.nbytes + w.nbytes), written, both(isobit.linear), both(linear), allocates="both"
+    )
+
+
 def linear_cases() -> list[Callable[[], Case]]:
     f32, bf16 = torch.float32, torch.bfloat16
     rows = (1, 4, 16, 128)
+    shapes = [(m, 4096, 4096) for m in (1, 16, 128)] + [(512, 512, 512), (64, 256, 64)]
     return [
+        *(lambda s=s, d=d: float_case(*s, d) for s in shapes for d in (f32, torch.float64, bf16)),
+        lambda: float_case(512, 512, 512, f32, True),
         *(lambda m=m, d=d: quantized_case(m, 4096, 4096, d) for m in rows for d in (f32, bf16)),
         *(
             lambda m=m, d=d, c=c: weight_only_case(m, 4096, 4096, d, c)

@@ -15,7 +15,7 @@ TITLES = {
     "fresh": "New memory: 16M elements, 2 threads, the C allocator as it comes",
     "small": "512 elements, 1 thread",
     "scatter": "Embedding and grid_sample",
-    "linear": "Linear layers of codes",
+    "linear": "Linear layers",
     "layouts": "Layouts: what does not lie one after the other, 1 thread",
     "sweep": "Sizes",
 }

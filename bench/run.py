@@ -7,7 +7,7 @@
     python bench/run.py --small      eager calls on 512 elements
     python bench/run.py --threads    from how many elements on the second thread pays
     python bench/run.py --scatter    embedding and grid_sample
-    python bench/run.py --linear     linear layers of codes
+    python bench/run.py --linear     linear layers
     python bench/run.py --layouts    tensors whose elements do not lie one after the other
 
 Ratios are times of PyTorch over times of isobit, measured in turns in one run.
