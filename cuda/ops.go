@@ -60,6 +60,7 @@ var Ops = []Op{
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
 	{"weight_only_linear", func() []string { return withFold(forTypes("weight_only_linear", floats)) }, buildWeightOnlyLinear},
 	{"quantized_linear", func() []string { return forTypes("quantized_linear", floats) }, buildQuantizedLinear},
+	{"matmul", func() []string { return append(forTypes("matmul", floats), forTypes("matmul_wide", floats)...) }, buildMatmul},
 }
 
 // forDims is forTypes for images and for volumes.

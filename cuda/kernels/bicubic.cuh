@@ -1,4 +1,4 @@
-// The taps of bicubic grid_sample (numerics.md, section 6): 16 for each
+// The taps of bicubic grid_sample (NUMERICS.md, section 6): 16 for each
 // position, row by row; in volumes 64, plane by plane.
 #pragma once
 #include "sampler.cuh"

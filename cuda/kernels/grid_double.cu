@@ -2,7 +2,7 @@
 #include "group.cuh"
 #include "linear.cuh"
 
-// Two of the gradients of grid_sample's gradients (numerics.md, section 6): by
+// Two of the gradients of grid_sample's gradients (NUMERICS.md, section 6): by
 // the upstream gradient and by the grid.
 struct GridDoubleArgs {
   Sampler sampler; // output: grad_grad_output, or to sum over channels grad_output

@@ -1,4 +1,4 @@
-// Sums over channels in Group order (numerics.md, section 4): a group of 16
+// Sums over channels in Group order (NUMERICS.md, section 4): a group of 16
 // folds by halves, groups add left to right. The threads of a block share
 // positions: blockDim.y of them take the groups of one position in turn.
 #pragma once

@@ -1,5 +1,5 @@
 // Bilinear and nearest grid_sample at one position of an image or a volume
-// (numerics.md, section 6).
+// (NUMERICS.md, section 6).
 #pragma once
 #include "sampler.cuh"
 

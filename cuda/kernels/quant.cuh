@@ -1,5 +1,5 @@
 // What the quantize family shares: which parameter belongs to an element, and
-// the rules of numerics.md, section 3.
+// the rules of NUMERICS.md, section 3.
 #pragma once
 #include "dtypes.cuh"
 

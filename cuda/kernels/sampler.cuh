@@ -1,4 +1,4 @@
-// The geometry of grid_sample (numerics.md, section 6). Axes count from the
+// The geometry of grid_sample (NUMERICS.md, section 6). Axes count from the
 // innermost: 0 is x, 1 is y, 2 is z.
 #pragma once
 #include "dtypes.cuh"

@@ -1,4 +1,4 @@
-// Sums at destinations in Chunk order (numerics.md, section 4): a destination
+// Sums at destinations in Chunk order (NUMERICS.md, section 4): a destination
 // takes its contributions in ascending source order, sums them left to right
 // in chunks of 256, and folds the chunk sums pairwise.
 //

@@ -1,4 +1,4 @@
-// Dense reductions in Stripe order (numerics.md, section 4): lane l of 64
+// Dense reductions in Stripe order (NUMERICS.md, section 4): lane l of 64
 // takes the positions l, l+64, ...; the lanes fold by halves; a reduction
 // longer than 65,536 positions is cut into blocks of that many, each folded,
 // whose results fold pairwise.

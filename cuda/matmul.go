@@ -1,0 +1,62 @@
+package cuda
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// factorArg is struct Factor.
+type factorArg struct {
+	data                  uint64
+	lines, batch, line, k int64
+}
+
+type matmulArgs struct {
+	batch, m, n, k        int64
+	input, other          factorArg
+	y                     uint64
+	yBatch, yRow, yColumn int64
+	bias                  tensorArg
+	hasBias, _            int32
+}
+
+const (
+	matmulTile = 64
+	matmulWide = 128 // rows and columns of a tile, where that makes matmulMany tiles
+	matmulMany = 128 // about as many as GPUs have multiprocessors
+)
+
+func buildMatmul(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	x, other := p.Shapes[0], p.Shapes[1]
+	a := matmulArgs{batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1], hasBias: boolArg(p.Types[2] != tensor.None)}
+	if len(x) == 3 {
+		a.batch = x[0]
+	}
+	tiles := func(side int64) int64 { return a.batch * ((a.m + side - 1) / side) * ((a.n + side - 1) / side) }
+	name, count := "matmul%s", tiles(matmulTile)
+	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= matmulMany {
+		name, count = "matmul_wide%s", tiles(matmulWide)
+	}
+	k := to.kernel(name, typeNames(p.Types[0]))
+	to.run = func(r *run) {
+		if count == 0 {
+			return
+		}
+		a := a
+		a.input.data, a.input.batch, a.input.line, a.input.k = matricesOf(&r.args[0])
+		a.other.data, a.other.batch, a.other.k, a.other.line = matricesOf(&r.args[1])
+		a.input.lines, a.other.lines = a.m, a.n
+		a.bias = tensorOf(&r.args[2])
+		a.y, a.yBatch, a.yRow, a.yColumn = matricesOf(&r.args[3])
+		launch(r, k, blocks(count, 1<<20), &a)
+	}
+	return nil
+}
+
+// matricesOf is where matrices lie: the first one's address, and strides.
+func matricesOf(v *tensor.View) (data uint64, batch, row, column int64) {
+	rank := len(v.Shape)
+	if rank == 3 {
+		batch = v.Stride(0)
+	}
+	return addressOf(v), batch, v.Stride(rank - 2), v.Stride(rank - 1)
+}
