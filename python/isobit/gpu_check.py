@@ -3,6 +3,7 @@
 It needs torch and a GPU, and nothing else (no Go, no compiler, no network). Steps:
 values    every problem of CASES (cuda/cases.txt) on both devices, bit for bit
 gradients programs with autograd on both devices, bit for bit
+products  large matrix products on both devices, bit for bit
 opcheck   torch's own check of ops, on CUDA tensors
 streams   work on a side stream
 graphs    a captured graph that is replayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 import isobit
 from isobit.gpu_report import Report
+from isobit.plan import Plan
 
 R = (-128, 127)
 
@@ -141,7 +142,7 @@ def results(device: str, name: str) -> list[str]:
     return [digest(y), *(digest(v.grad) for v in inputs if v.grad is not None)]
 
 
-def each(table: dict[str, Any], check: Callable[[str], str | None]) -> None:
+def each(table: Iterable[str], check: Callable[[str], str | None]) -> None:
     """Checks every row of a table, then raises with what was wrong."""
     wrong = []
     for name in table:
@@ -160,6 +161,28 @@ def check_gradients(device: str, report: Report) -> None:
         return None if results("cpu", name) == results(device, name) else "its result or gradients are not the CPU's"
 
     each(PROGRAMS, check)
+
+
+def check_products(device: str, report: Report) -> None:
+    """Products that are too large for the definitions, against the CPU's fast rows."""
+    factors = {
+        "f32": (random(24, 300, 400), random(24, 250, 400).mT, random(250)),
+        "f64": (random(300, 1000).double(), random(1000, 130).double(), None),
+        "bf16": (random(1000, 100).bfloat16().t(), random(1000, 60).bfloat16(), None),
+    }
+
+    def product(where: str, dtype: str) -> Tensor:
+        x, other, bias = to(where, factors[dtype])
+        y = x.new_empty(*x.shape[:-1], other.shape[-1])
+        text = f"matmul input={dtype}{list(x.shape)} other={dtype}{list(other.shape)}".replace(", ", ",")
+        text += "" if bias is None else f" bias={dtype}"
+        Plan(text if where == "cpu" else f"{text} device={where}").run(x, other, bias, y)
+        return y
+
+    def check(dtype: str) -> str | None:
+        return None if digest(product("cpu", dtype)) == digest(product(device, dtype)) else "is not the CPU's product"
+
+    each(factors, check)
 
 
 def check_ops(device: str, report: Report) -> None:
@@ -266,6 +289,7 @@ def check_compiled(device: str, report: Report) -> None:
 # Name: the step, and whether it needs a GPU.
 STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
     "gradients": (check_gradients, False),
+    "products": (check_products, False),
     "opcheck": (check_ops, False),
     "streams": (check_streams, True),
     "graphs": (check_graphs, True),

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import isobit
 from isobit.gpu_report import Report
+from isobit.plan import Plan
 
 Call = Callable[[], Any]
 R = (-128, 127)
@@ -158,6 +160,23 @@ def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, i
         (lambda: torch._int_mm(a, a.t()).float() * (s[:, None] * s)) if hasattr(torch, "_int_mm") else None,
         0,
     )
+    for m in (size, 16):
+        b = torch.randn(size, size, device=device).t()
+        x = torch.randn(m, size, device=device)
+        yield f"matmul f32 {m}x{size}x{size}", product(x, b), partial(torch.matmul, x, b), 0
+
+
+def product(x: Tensor, b: Tensor) -> Call:
+    """A call of matmul into memory that it keeps."""
+    (m, k), n = x.shape, b.shape[1]
+    plan = Plan(f"matmul input=f32[{m},{k}] other=f32[{k},{n}]" + f" device={x.device}" * x.is_cuda)
+    y = x.new_empty(m, n)
+
+    def call() -> Tensor:
+        plan.run(x, b, None, y)
+        return y
+
+    return call
 
 
 def copy_bandwidth(device: str, n: int, on_gpu: bool) -> float:
@@ -187,6 +206,7 @@ def put(row: dict[str, Any], key: str, call: Call, on_gpu: bool) -> None:
 
 
 def measure(device: str, report: Report) -> None:
+    torch.set_float32_matmul_precision("highest")  # no TF32
     on_gpu = device != "cpu"
     copy = copy_bandwidth(device, sizes(device)[0], on_gpu)
     report["copy_gb_per_s"] = copy / 1e3
