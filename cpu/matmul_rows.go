@@ -17,12 +17,13 @@ type matmulKernel struct {
 	needs   ISA
 	compute tensor.DType
 	columns int64 // of a panel
-	run     func(a *byte, aRow, rows int, b *byte, steps int, y *byte, yRow, more int)
+	run     func(a *byte, aRow, rows int, b *byte, bRow, steps int, y *byte, yRow, more int)
 }
 
 const (
 	matmulRowsOfTile = 144
 	matmulTileBytes  = 1 << 10 // of a row of sums, and of a row of copies
+	matmulFew        = 24      // rows of Input for which Other is read where it lies
 	// matmulSlack keeps rows of copies from meeting in a cache.
 	matmulSlack = 64
 )
@@ -52,14 +53,30 @@ func matmulRows() (table []Row[MatmulRow]) {
 // matmulRow is a row for some types.
 type matmulRow[C Compute] struct {
 	*matmulKernel
-	input, other, y *gatherType
+	input, other, y matmulOperand
 	transpose       Transpose
 	size, depth     int64 // of an element; along K, of what is copied at a time
 }
 
+// matmulOperand is how an operand's type is read and written.
+type matmulOperand struct {
+	*gatherType
+	turn turnTile // nil: there is none
+}
+
+func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
+	o := matmulOperand{gatherType: typeFor(needs, d)}
+	for i := range gridKernels {
+		if k := &gridKernels[i]; k.needs == needs && k.dtype == d {
+			o.turn = k.turn
+		}
+	}
+	return o
+}
+
 func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
 	r := &matmulRow[C]{matmulKernel: k, size: k.compute.Size()}
-	r.input, r.other, r.y = typeFor(k.needs, t.In[0]), typeFor(k.needs, t.In[1]), typeFor(k.needs, t.Out[0])
+	r.input, r.other, r.y = newMatmulOperand(k.needs, t.In[0]), newMatmulOperand(k.needs, t.In[1]), newMatmulOperand(k.needs, t.Out[0])
 	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{k.compute}})
 	r.depth = matmulTileBytes / r.size
 	return MatmulRow{r.tile, matmulRowsOfTile, matmulTileBytes / r.size, func(m, n, k int64) int64 {
@@ -69,9 +86,9 @@ func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
 
 // matmulMemory is how a tile's memory is divided.
 type matmulMemory struct {
-	sums, input, panels, turned int64 // where parts begin, in bytes
-	sumsRow, inputRow           int64 // from row to row
-	bytes                       int64
+	sums, input, panels int64 // where parts begin, in bytes
+	sumsRow, inputRow   int64 // from row to row
+	bytes               int64
 }
 
 func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
@@ -79,8 +96,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	p.sumsRow, p.inputRow = columns*r.size, roundUp(depth*r.size, matmulSlack)+matmulSlack
 	p.input = m * p.sumsRow
 	p.panels = p.input + m*p.inputRow
-	p.turned = p.panels + depth*columns*r.size
-	p.bytes = p.turned + max(matmulSlack, depth*max(m, r.columns)*r.size)
+	p.bytes = p.panels + max(matmulSlack, depth*columns*r.size)
 	return p
 }
 
@@ -90,7 +106,7 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 	at := func(part int64) unsafe.Pointer { return unsafe.Add(t.Memory, part) }
 	if t.More {
 		for m := range t.M {
-			loadRow(r.y, unsafe.Slice((*C)(at(p.sums+m*p.sumsRow)), t.N), t.Y.Row(m, 0))
+			loadRow(r.y.gatherType, unsafe.Slice((*C)(at(p.sums+m*p.sumsRow)), t.N), t.Y.Row(m, 0))
 		}
 	}
 	for k := int64(0); k == 0 || k < t.K; k += r.depth {
@@ -99,15 +115,19 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 		if t.More || k > 0 {
 			more = 1
 		}
-		r.copy(r.input, at(p.input), p.inputRow, t.Input.From(0, k), t.M, depth, at(p.turned))
+		r.copy(&r.input, at(p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
 		for n := int64(0); n < t.N; n += r.columns {
 			panel, row := at(p.panels+n*depth*r.size), r.columns*r.size
 			width := min(r.columns, t.N-n)
-			if width < r.columns {
-				clear(unsafe.Slice((*C)(panel), depth*r.columns))
+			if width == r.columns && t.M <= matmulFew && t.Other.Stride == r.size && t.Other.DType == r.compute {
+				panel, row = t.Other.Row(k, n).P, t.Other.RowStride
+			} else {
+				if width < r.columns {
+					clear(unsafe.Slice((*C)(panel), depth*r.columns))
+				}
+				r.copy(&r.other, panel, row, t.Other.From(k, n), depth, width)
 			}
-			r.copy(r.other, panel, row, t.Other.From(k, n), depth, width, at(p.turned))
-			r.run((*byte)(at(p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(depth),
+			r.run((*byte)(at(p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(depth),
 				(*byte)(at(p.sums+n*r.size)), int(p.sumsRow), more)
 		}
 	}
@@ -121,23 +141,37 @@ func (m Rows) From(row, column int64) Rows {
 }
 
 // copy copies a matrix, so that the elements of a row are of the compute type and
-// lie one after the other; turned has room for as many.
-func (r *matmulRow[C]) copy(t *gatherType, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64, turned unsafe.Pointer) {
+// lie one after the other.
+func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64) {
 	size := from.DType.Size()
+	row := func(i, first int64) {
+		loadRow(o.gatherType, unsafe.Slice((*C)(unsafe.Add(to, i*toRow+first*r.size)), columns-first), from.Row(i, first))
+	}
 	switch {
-	case rows == 0 || columns == 0:
-	case from.Stride == size || from.RowStride != size:
+	case columns == 0:
+	case from.Stride == size && from.DType == r.compute:
 		for i := range rows {
-			loadRow(t, unsafe.Slice((*C)(unsafe.Add(to, i*toRow)), columns), from.Row(i, 0))
+			copy(unsafe.Slice((*C)(unsafe.Add(to, i*toRow)), columns), unsafe.Slice((*C)(unsafe.Add(from.P, i*from.RowStride)), columns))
 		}
-	case from.DType == r.compute:
+	case from.Stride == size || from.RowStride != size || o.turn == nil && from.DType != r.compute:
+		for i := range rows {
+			row(i, 0)
+		}
+	case o.turn == nil:
 		r.transpose(to, toRow, from.P, from.Stride, columns, rows)
 	default:
-		for i := range columns {
-			column := Span{unsafe.Add(from.P, i*from.Stride), size, from.DType}
-			loadRow(t, unsafe.Slice((*C)(unsafe.Add(turned, i*rows*r.size)), rows), column)
+		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
+		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
+			o.turn((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
+				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(tile*toRow), int(wholeRows/tile))
 		}
-		r.transpose(to, toRow, turned, rows*r.size, columns, rows)
+		for i := range rows {
+			if first := wholeColumns; i >= wholeRows {
+				row(i, 0)
+			} else if first < columns {
+				row(i, first)
+			}
+		}
 	}
 }
 
@@ -152,6 +186,6 @@ func (r *matmulRow[C]) store(t *MatmulTile, sums unsafe.Pointer, row int64) {
 				y[n] += b
 			}
 		}
-		storeRow(r.y, t.Y.Row(m, 0), y)
+		storeRow(r.y.gatherType, t.Y.Row(m, 0), y)
 	}
 }

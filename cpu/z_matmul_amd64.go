@@ -4,30 +4,30 @@
 
 package cpu
 
-// matmulAVX512F32 multiplies rows of a with a panel of b, 32 elements for each of so many steps,
-// which follow each other. Rows of a and y lie bytes apart. Chains begin with y if there are
-// more, else with 0.
+// matmulAVX512F32 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0.
 //
 //go:noescape
-func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 
-// matmulAVX512F64 multiplies rows of a with a panel of b, 16 elements for each of so many steps,
-// which follow each other. Rows of a and y lie bytes apart. Chains begin with y if there are
-// more, else with 0.
+// matmulAVX512F64 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0.
 //
 //go:noescape
-func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 
-// matmulAVX2F32 multiplies rows of a with a panel of b, 16 elements for each of so many steps,
-// which follow each other. Rows of a and y lie bytes apart. Chains begin with y if there are
-// more, else with 0.
+// matmulAVX2F32 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0.
 //
 //go:noescape
-func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 
-// matmulAVX2F64 multiplies rows of a with a panel of b, 8 elements for each of so many steps,
-// which follow each other. Rows of a and y lie bytes apart. Chains begin with y if there are
-// more, else with 0.
+// matmulAVX2F64 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0.
 //
 //go:noescape
-func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)

@@ -4,56 +4,56 @@
 
 #include "textflag.h"
 
-// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-64
+TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+40(FP), BX
+	MOVQ y+48(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z18
 	VMOVUPS 64(SI), Z19
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z20
 	VMOVUPS 64(SI), Z21
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z22
 	VMOVUPS 64(SI), Z23
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun4
 
 begin3:
@@ -91,10 +91,11 @@ begun4:
 	LEAQ (R8)(CX*2), R9
 	ADDQ CX, R9
 	MOVQ b+24(FP), R10
-	MOVQ steps+32(FP), R11
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
 
 step5:
-	TESTQ        R11, R11
+	TESTQ        R12, R12
 	JLE          end6
 	VMOVUPS      (R10), Z24
 	VMOVUPS      64(R10), Z25
@@ -138,47 +139,47 @@ step5:
 	ADDQ         $0x00000004, DI
 	ADDQ         $0x00000004, R8
 	ADDQ         $0x00000004, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R11, R10
+	DECQ         R12
 	JMP          step5
 
 end6:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z16, (BX)
 	VMOVUPS Z17, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z18, (BX)
 	VMOVUPS Z19, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z20, (BX)
 	VMOVUPS Z21, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z22, (BX)
 	VMOVUPS Z23, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -198,33 +199,33 @@ fewer2:
 rows7:
 	CMPQ    DX, $0x00000008
 	JLT     fewer8
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin9
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun10
 
 begin9:
@@ -252,10 +253,11 @@ begun10:
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
-	MOVQ steps+32(FP), R10
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
 
 step11:
-	TESTQ        R10, R10
+	TESTQ        R11, R11
 	JLE          end12
 	VMOVUPS      (R9), Z16
 	VMOVUPS      64(R9), Z17
@@ -286,35 +288,35 @@ step11:
 	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, DI
 	ADDQ         $0x00000004, R8
-	ADDQ         $0x00000080, R9
-	DECQ         R10
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step11
 
 end12:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -330,21 +332,21 @@ fewer8:
 rows13:
 	CMPQ    DX, $0x00000004
 	JLT     fewer14
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin15
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun16
 
 begin15:
@@ -362,10 +364,11 @@ begun16:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step17:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end18
 	VMOVUPS      (R8), Z8
 	VMOVUPS      64(R8), Z9
@@ -383,23 +386,23 @@ step17:
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000080, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step17
 
 end18:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -411,15 +414,15 @@ fewer14:
 rows19:
 	CMPQ    DX, $0x00000002
 	JLT     fewer20
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin21
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun22
 
 begin21:
@@ -431,10 +434,11 @@ begin21:
 begun22:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step23:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end24
 	VMOVUPS      (DI), Z4
 	VMOVUPS      64(DI), Z5
@@ -445,17 +449,17 @@ step23:
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000080, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step23
 
 end24:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
@@ -465,12 +469,12 @@ fewer20:
 rows25:
 	CMPQ    DX, $0x00000001
 	JLT     fewer26
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin27
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun28
 
 begin27:
@@ -480,10 +484,11 @@ begin27:
 begun28:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step29:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end30
 	VMOVUPS      (DI), Z2
 	VMOVUPS      64(DI), Z3
@@ -491,14 +496,14 @@ step29:
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000080, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step29
 
 end30:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
 	JMP     rows25
@@ -507,56 +512,56 @@ fewer26:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-64
+TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+40(FP), BX
+	MOVQ y+48(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z8
 	VMOVUPD 64(SI), Z9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z10
 	VMOVUPD 64(SI), Z11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z12
 	VMOVUPD 64(SI), Z13
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z14
 	VMOVUPD 64(SI), Z15
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z16
 	VMOVUPD 64(SI), Z17
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z18
 	VMOVUPD 64(SI), Z19
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z20
 	VMOVUPD 64(SI), Z21
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z22
 	VMOVUPD 64(SI), Z23
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun4
 
 begin3:
@@ -594,10 +599,11 @@ begun4:
 	LEAQ (R8)(CX*2), R9
 	ADDQ CX, R9
 	MOVQ b+24(FP), R10
-	MOVQ steps+32(FP), R11
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
 
 step5:
-	TESTQ        R11, R11
+	TESTQ        R12, R12
 	JLE          end6
 	VMOVUPD      (R10), Z24
 	VMOVUPD      64(R10), Z25
@@ -641,47 +647,47 @@ step5:
 	ADDQ         $0x00000008, DI
 	ADDQ         $0x00000008, R8
 	ADDQ         $0x00000008, R9
-	ADDQ         $0x00000080, R10
-	DECQ         R11
+	ADDQ         R11, R10
+	DECQ         R12
 	JMP          step5
 
 end6:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z8, (BX)
 	VMOVUPD Z9, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z10, (BX)
 	VMOVUPD Z11, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z12, (BX)
 	VMOVUPD Z13, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z14, (BX)
 	VMOVUPD Z15, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z16, (BX)
 	VMOVUPD Z17, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z18, (BX)
 	VMOVUPD Z19, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z20, (BX)
 	VMOVUPD Z21, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z22, (BX)
 	VMOVUPD Z23, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -701,33 +707,33 @@ fewer2:
 rows7:
 	CMPQ    DX, $0x00000008
 	JLT     fewer8
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin9
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z8
 	VMOVUPD 64(SI), Z9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z10
 	VMOVUPD 64(SI), Z11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z12
 	VMOVUPD 64(SI), Z13
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z14
 	VMOVUPD 64(SI), Z15
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun10
 
 begin9:
@@ -755,10 +761,11 @@ begun10:
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
-	MOVQ steps+32(FP), R10
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
 
 step11:
-	TESTQ        R10, R10
+	TESTQ        R11, R11
 	JLE          end12
 	VMOVUPD      (R9), Z16
 	VMOVUPD      64(R9), Z17
@@ -789,35 +796,35 @@ step11:
 	ADDQ         $0x00000008, SI
 	ADDQ         $0x00000008, DI
 	ADDQ         $0x00000008, R8
-	ADDQ         $0x00000080, R9
-	DECQ         R10
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step11
 
 end12:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z8, (BX)
 	VMOVUPD Z9, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z10, (BX)
 	VMOVUPD Z11, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z12, (BX)
 	VMOVUPD Z13, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z14, (BX)
 	VMOVUPD Z15, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -833,21 +840,21 @@ fewer8:
 rows13:
 	CMPQ    DX, $0x00000004
 	JLT     fewer14
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin15
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun16
 
 begin15:
@@ -865,10 +872,11 @@ begun16:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step17:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end18
 	VMOVUPD      (R8), Z8
 	VMOVUPD      64(R8), Z9
@@ -886,23 +894,23 @@ step17:
 	VFMADD231PD  Z9, Z10, Z7
 	ADDQ         $0x00000008, SI
 	ADDQ         $0x00000008, DI
-	ADDQ         $0x00000080, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step17
 
 end18:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -914,15 +922,15 @@ fewer14:
 rows19:
 	CMPQ    DX, $0x00000002
 	JLT     fewer20
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin21
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun22
 
 begin21:
@@ -934,10 +942,11 @@ begin21:
 begun22:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step23:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end24
 	VMOVUPD      (DI), Z4
 	VMOVUPD      64(DI), Z5
@@ -948,17 +957,17 @@ step23:
 	VFMADD231PD  Z4, Z6, Z2
 	VFMADD231PD  Z5, Z6, Z3
 	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000080, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step23
 
 end24:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
@@ -968,12 +977,12 @@ fewer20:
 rows25:
 	CMPQ    DX, $0x00000001
 	JLT     fewer26
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin27
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun28
 
 begin27:
@@ -983,10 +992,11 @@ begin27:
 begun28:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step29:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end30
 	VMOVUPD      (DI), Z2
 	VMOVUPD      64(DI), Z3
@@ -994,14 +1004,14 @@ step29:
 	VFMADD231PD  Z2, Z4, Z0
 	VFMADD231PD  Z3, Z4, Z1
 	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000080, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step29
 
 end30:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
 	JMP     rows25
@@ -1010,38 +1020,38 @@ fewer26:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-64
+TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+40(FP), BX
+	MOVQ y+48(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y8
 	VMOVUPS 32(SI), Y9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y10
 	VMOVUPS 32(SI), Y11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun4
 
 begin3:
@@ -1063,10 +1073,11 @@ begun4:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end6
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
@@ -1090,29 +1101,29 @@ step5:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step5
 
 end6:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y8, (BX)
 	VMOVUPS Y9, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y10, (BX)
 	VMOVUPS Y11, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1126,21 +1137,21 @@ fewer2:
 rows7:
 	CMPQ    DX, $0x00000004
 	JLT     fewer8
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin9
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun10
 
 begin9:
@@ -1158,10 +1169,11 @@ begun10:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step11:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end12
 	VMOVUPS      (R8), Y8
 	VMOVUPS      32(R8), Y9
@@ -1179,23 +1191,23 @@ step11:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step11
 
 end12:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1207,15 +1219,15 @@ fewer8:
 rows13:
 	CMPQ    DX, $0x00000002
 	JLT     fewer14
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin15
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun16
 
 begin15:
@@ -1227,10 +1239,11 @@ begin15:
 begun16:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step17:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end18
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
@@ -1241,17 +1254,17 @@ step17:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step17
 
 end18:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
@@ -1261,12 +1274,12 @@ fewer14:
 rows19:
 	CMPQ    DX, $0x00000001
 	JLT     fewer20
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin21
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun22
 
 begin21:
@@ -1276,10 +1289,11 @@ begin21:
 begun22:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step23:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end24
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
@@ -1287,14 +1301,14 @@ step23:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step23
 
 end24:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
 	JMP     rows19
@@ -1303,38 +1317,38 @@ fewer20:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)
+// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-64
+TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+40(FP), BX
+	MOVQ y+48(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y4
 	VMOVUPD 32(SI), Y5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y6
 	VMOVUPD 32(SI), Y7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y8
 	VMOVUPD 32(SI), Y9
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y10
 	VMOVUPD 32(SI), Y11
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun4
 
 begin3:
@@ -1356,10 +1370,11 @@ begun4:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end6
 	VMOVUPD      (R8), Y12
 	VMOVUPD      32(R8), Y13
@@ -1383,29 +1398,29 @@ step5:
 	VFMADD231PD  Y13, Y14, Y11
 	ADDQ         $0x00000008, SI
 	ADDQ         $0x00000008, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step5
 
 end6:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y4, (BX)
 	VMOVUPD Y5, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y6, (BX)
 	VMOVUPD Y7, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y8, (BX)
 	VMOVUPD Y9, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y10, (BX)
 	VMOVUPD Y11, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1419,21 +1434,21 @@ fewer2:
 rows7:
 	CMPQ    DX, $0x00000004
 	JLT     fewer8
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin9
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y4
 	VMOVUPD 32(SI), Y5
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y6
 	VMOVUPD 32(SI), Y7
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun10
 
 begin9:
@@ -1451,10 +1466,11 @@ begun10:
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
-	MOVQ steps+32(FP), R9
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
 
 step11:
-	TESTQ        R9, R9
+	TESTQ        R10, R10
 	JLE          end12
 	VMOVUPD      (R8), Y8
 	VMOVUPD      32(R8), Y9
@@ -1472,23 +1488,23 @@ step11:
 	VFMADD231PD  Y9, Y10, Y7
 	ADDQ         $0x00000008, SI
 	ADDQ         $0x00000008, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
+	ADDQ         R9, R8
+	DECQ         R10
 	JMP          step11
 
 end12:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y4, (BX)
 	VMOVUPD Y5, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y6, (BX)
 	VMOVUPD Y7, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1500,15 +1516,15 @@ fewer8:
 rows13:
 	CMPQ    DX, $0x00000002
 	JLT     fewer14
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin15
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun16
 
 begin15:
@@ -1520,10 +1536,11 @@ begin15:
 begun16:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step17:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end18
 	VMOVUPD      (DI), Y4
 	VMOVUPD      32(DI), Y5
@@ -1534,17 +1551,17 @@ step17:
 	VFMADD231PD  Y4, Y6, Y2
 	VFMADD231PD  Y5, Y6, Y3
 	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step17
 
 end18:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
@@ -1554,12 +1571,12 @@ fewer14:
 rows19:
 	CMPQ    DX, $0x00000001
 	JLT     fewer20
-	CMPQ    more+56(FP), $0x00
+	CMPQ    more+64(FP), $0x00
 	JEQ     begin21
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+48(FP), SI
+	ADDQ    yRow+56(FP), SI
 	JMP     begun22
 
 begin21:
@@ -1569,10 +1586,11 @@ begin21:
 begun22:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
-	MOVQ steps+32(FP), R8
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
 
 step23:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JLE          end24
 	VMOVUPD      (DI), Y2
 	VMOVUPD      32(DI), Y3
@@ -1580,14 +1598,14 @@ step23:
 	VFMADD231PD  Y2, Y4, Y0
 	VFMADD231PD  Y3, Y4, Y1
 	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
+	ADDQ         R8, DI
+	DECQ         R9
 	JMP          step23
 
 end24:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+48(FP), BX
+	ADDQ    yRow+56(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
 	JMP     rows19

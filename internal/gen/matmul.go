@@ -22,10 +22,10 @@ func matmuls(c *build.Context) {
 		for _, compute := range []*storage{f32, f64} {
 			k := &kernel{c: c, isa: isa, compute: compute, lanes: isa.bytes / compute.size}
 			name := "matmul" + isa.name + compute.name
-			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, steps int, y *byte, yRow int, more int)",
-				fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements for each of so many steps,", name, matmulVectors*k.lanes),
-				"which follow each other. Rows of a and y lie bytes apart. Chains begin with y if there are",
-				"more, else with 0.")
+			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)",
+				fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, matmulVectors*k.lanes),
+				"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
+				"else with 0.")
 			a, row, left, y := param(c, "a"), param(c, "aRow"), param(c, "rows"), param(c, "y")
 			for _, count := range matmulCounts[isa.masks] {
 				again, fewer := k.newLabel("rows"), k.newLabel("fewer")
@@ -75,7 +75,7 @@ func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
 		}
 	}
 	c.Label(begun)
-	rows, b, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "steps")
+	rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
 	c.Label(loop)
 	c.TESTQ(steps, steps)
 	c.JLE(operand.LabelRef(end))
@@ -92,7 +92,7 @@ func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
 		}
 	}
 	rows.moveOn(c, k.compute.size)
-	c.ADDQ(operand.U32(matmulVectors*k.isa.bytes), b)
+	c.ADDQ(bRow, b)
 	c.DECQ(steps)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)
