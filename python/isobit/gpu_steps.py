@@ -95,6 +95,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         (random(2, 3, 5, 6, 7), random(2, 8, 9, 10, 3)),
     ),
     "grid_sample bicubic twice": (twice("bicubic", "reflection"), (random(2, 20, 9, 11), 2 * GRID)),
+    "linear": (isobit.linear, (random(40, 70), random(30, 70), random(30))),
+    "products of batches": (isobit.matmul, (random(3, 70, 20), random(3, 20, 65))),
+    "quantized linear": (isobit.quantized_linear, (random(40, 70), random(30, 70), random(30))),
     "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
 }
 CODES = (50 * random(16, 30)).to(torch.int8)
@@ -122,6 +125,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),
     "affine_grid_backward": (random(2, 40, 50, 2), [2, 2, 3]),
     "quantized_linear_codes": (CODES[:5], S[:5], CODES, S, random(16), torch.float32),
+    "matmul": (random(40, 70), random(70, 30), random(30)),
     "weight_only_linear": (random(3, 30), CODES, random(16, 2), None, None, 16, torch.int8, 30),
 }
 

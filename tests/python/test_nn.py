@@ -1,5 +1,7 @@
 """isobit.nn."""
 
+import copy
+
 import isobit
 import pytest
 import torch
@@ -97,3 +99,20 @@ def test_in_bfloat16_and_compiled():
     half = model.bfloat16()
     assert half(x.bfloat16()).dtype == torch.bfloat16
     assert isobit.nn.__all__
+
+
+@pytest.mark.parametrize("kind", (isobit.nn.Linear, isobit.nn.QuantizedLinear))
+def test_linear_layers_are_torchs(kind):
+    """Built, saved, traced and exported as torch.nn.Linear is, whose state they take."""
+    theirs = torch.nn.Linear(6, 4)
+    ours = kind(6, 4)
+    ours.load_state_dict(theirs.state_dict())
+    x = draw(3, 2, 6)
+    want = ours(x)
+    assert (want - theirs(x)).abs().max() < 0.2 and isinstance(ours, torch.nn.Linear)
+    model = torch.nn.Sequential(ours)
+    batch = torch.export.Dim("batch")
+    exported = torch.export.export(model, (x,), dynamic_shapes=({0: batch},)).module()
+    for other in (torch.fx.symbolic_trace(model), torch.jit.trace(model, x), exported, copy.deepcopy(model)):
+        assert_same(other(x).detach(), want.detach())
+    assert_same(exported(x[:2]).detach(), want[:2].detach())

@@ -9,6 +9,9 @@ from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 
+torch.fx.wrap("linear")
+torch.fx.wrap("quantized_linear")
+
 
 class Linear(torch.nn.Linear):
     """A torch.nn.Linear with the bits of isobit.linear, and of its gradients."""
