@@ -159,7 +159,8 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     if input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
         raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
-    if not is_dynamo_compiling() and not torch.is_grad_enabled():
+    traced = torch._C._get_tracing_state() is not None  # what it records serves, and has no gradient
+    if not is_dynamo_compiling() and (traced or not torch.is_grad_enabled()):
         return _QuantizedLinear.forward(input, weight, bias)[0]
     if is_dynamo_compiling() or torch._C._are_functorch_transforms_active():
         return _QuantizedLinear.apply(input, weight, bias)[0]
