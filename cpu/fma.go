@@ -10,7 +10,7 @@ func fma[C Compute](x, y, z C) C {
 	if unsafe.Sizeof(x) == 8 {
 		return C(math.FMA(float64(x), float64(y), float64(z)))
 	}
-	product := float64(x) * float64(y) // exact
+	product := float64(float64(x) * float64(y)) // exact
 	sum := product + float64(z)
 	if math.Float64bits(sum)&below32 != tie32 && math.Abs(sum) >= minNormal32 {
 		return C(float32(sum)) // a second rounding goes where one would have gone

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,12 +59,25 @@ func TestNothingIsFused(t *testing.T) {
 				require.Contains(t, listing, module+part)
 			}
 			for _, line := range strings.Split(listing, "\n") {
-				if fused.MatchString(line) {
+				if fused.MatchString(line) && !asksToFuse(t, line) {
 					t.Error(line)
 				}
 			}
 		})
 	}
+}
+
+// asksToFuse reports whether the source of a line of the listing calls math.FMA.
+func asksToFuse(t *testing.T, line string) bool {
+	at := regexp.MustCompile(`\((\S+\.go):(\d+)\)`).FindStringSubmatch(line)
+	if at == nil {
+		return false
+	}
+	text, err := os.ReadFile(at[1])
+	require.NoError(t, err)
+	number, err := strconv.Atoi(at[2])
+	require.NoError(t, err)
+	return strings.Contains(strings.Split(string(text), "\n")[number-1], "math.FMA(")
 }
 
 // Where there is no assembly and no cgo, everything still builds.
