@@ -121,16 +121,20 @@ class Op:
 
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
-            tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-            for i, a in tensors:
-                if a.device != tensors[0][1].device:
-                    first, name = (self.names[self.signature.inputs[at].name] for at in (tensors[0][0], i))
-                    want = f"want {tensors[0][1].device}, where {first} is"
-                    raise RuntimeError(f"{self.name}: {name} is on {a.device}; {want}")
+            self.check_devices(args)
             outputs = self.signature.allocate(self.complete(args))
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
         return fake
+
+    def check_devices(self, args: tuple[Any, ...]) -> None:
+        """Raises where an argument is not where the first one is."""
+        tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+        for i, a in tensors:
+            if a.device != tensors[0][1].device:
+                first, name = (self.names[self.signature.inputs[at].name] for at in (tensors[0][0], i))
+                want = f"want {tensors[0][1].device}, where {first} is"
+                raise RuntimeError(f"{self.name}: {name} is on {a.device}; {want}")
 
     def complete(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments with those that torch's dispatcher leaves out: trailing ones that equal their defaults."""
@@ -304,6 +308,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     if out.layout != torch.strided or out.device != args[0].device:
         came, want = f"{out.layout} on {out.device}", f"torch.strided on {args[0].device}"
         raise ValueError(f"{op.name}: out is {came}; want {want}")
+    op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
         y = op(*args)
         if y.shape != out.shape or y.dtype != out.dtype:

@@ -112,6 +112,20 @@ def test_sparse_gradient(mode, padding):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("padding", (None, 3))
+def test_sparse_gradient_has_no_rows_that_are_in_no_bag(padding):
+    indices, offsets = torch.tensor([1, 3, 5, 2, 1, 7]), torch.tensor([0, 2, 2, 3])
+    weight, factors = draw(ROWS, WIDTH).requires_grad_(), draw(6, seed=2)
+    keywords = {"offsets": offsets, "include_last_offset": True, "mode": "sum", "padding_idx": padding}
+
+    def gradient(sparse):
+        y = isobit.embedding_bag(indices, weight, sparse=sparse, per_sample_weights=factors, **keywords)
+        return grad(y, weight, draw(3, WIDTH, seed=3))[0]
+
+    assert gradient(True).indices()[0].tolist() == [row for row in (1, 3, 5) if row != padding]
+    assert_same(gradient(True).to_dense(), gradient(False))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_by_finite_differences(mode):
     indices, keywords = bag("offsets")

@@ -39,6 +39,11 @@ BAD = {
         "scales is on meta; want cpu, where input is",
         lambda: quantize(s=S.to("meta")),
     ),
+    "meta beside cpu, with out": (
+        RuntimeError,
+        "scales is on meta; want cpu, where input is",
+        lambda: quantize(s=S.to("meta"), out=torch.empty(4, 6, dtype=torch.int8)),
+    ),
     "sparse input": (
         (RuntimeError, TypeError, ValueError, NotImplementedError),
         "[Ss]parse",

@@ -71,13 +71,13 @@ def _sparse_gradient(
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx)
+    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
 
 
-def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], padding_idx: int) -> Tensor:
-    """A sparse gradient of ascending rows, without the padding row."""
-    if padding_idx >= 0:
-        kept = (found != padding_idx).nonzero().squeeze(1)
+def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], left_out: int | None) -> Tensor:
+    """A sparse gradient of ascending rows, without one that is left out."""
+    if left_out is not None:
+        kept = (found != left_out).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
     # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.

@@ -81,13 +81,17 @@ def _sparse_gradient(
 ) -> Tensor:
     if scale_grad_by_freq:
         raise RuntimeError("embedding_bag: scale_grad_by_freq does not work with a sparse gradient")
+    left_out = padding_idx if padding_idx >= 0 else None
+    if offsets is not None and include_last_offset:  # what follows the last one is in no bag: as padding, or -1
+        beyond = torch.arange(len(indices), device=indices.device) >= offsets[-1]
+        indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
-    if padding_idx >= 0:  # which a bag does not count either: as an index out of range
-        position = position.masked_fill(indices == padding_idx, -1)
+    if left_out is not None:  # which a bag does not count either: as an index out of range
+        position = position.masked_fill(indices == left_out, -1)
     values = _BACKWARD(
         grad_output, position, offsets, factors, None, found.numel(), mode, -1, include_last_offset, False
     )
-    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx)
+    return _coalesced(found, values, (rows, grad_output.shape[-1]), left_out)
 
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
