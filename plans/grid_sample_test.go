@@ -147,12 +147,7 @@ func sameOnNumbers(t *testing.T, op string, p plans.Problem) {
 // sameOn does so where the grid's values are given, unless they are nil.
 func sameOn(t *testing.T, op string, p plans.Problem, grid func(i int64) float64) {
 	t.Helper()
-	var coordinates []float64
-	for i := range tensor.NumElements(p.Shape("grid")) {
-		if grid != nil {
-			coordinates = append(coordinates, grid(i))
-		}
-	}
+	before := map[string]tensor.View{}
 	result := func(pref plans.Preference) (outputs [][]byte) {
 		plan, err := plans.Select(0, p, pref)
 		require.NoError(t, err)
@@ -162,16 +157,14 @@ func sameOn(t *testing.T, op string, p plans.Problem, grid func(i int64) float64
 				args = append(args, tensor.View{})
 				continue
 			}
-			v := noiseFrom(uint64(n), 0, p.DType(a.Name), a.Shape...)
-			for i, x := range coordinates {
-				switch {
-				case a.Name != "grid":
-				case v.DType == tensor.F64:
-					tensor.Slice[float64](v)[i] = x
-				default:
-					tensor.Slice[float32](v)[i] = float32(x)
+			if _, drawn := before[a.Name]; !drawn {
+				before[a.Name] = noiseFrom(uint64(n), 0, p.DType(a.Name), a.Shape...)
+				if a.Name == "grid" && grid != nil {
+					setGrid(before[a.Name], grid)
 				}
 			}
+			v := tensor.New(p.DType(a.Name), a.Shape...)
+			copy(tensor.Bytes(v), tensor.Bytes(before[a.Name]))
 			args = append(args, v)
 			if a.Direction == "out" {
 				outputs = append(outputs, tensor.Bytes(v))
@@ -184,11 +177,25 @@ func sameOn(t *testing.T, op string, p plans.Problem, grid func(i int64) float64
 	for _, row := range rowsOf(op) {
 		for _, n := range []int{1, 3} {
 			pref := plans.Preference{Row: row, Threads: n}
+			if row == "go" && n == 1 { // what want is
+				continue
+			}
 			if _, err := plans.Select(0, p, pref); err != nil {
 				requireKind(t, err, plans.Unsupported)
 				continue
 			}
 			require.Equal(t, want, result(pref), "%v, row %s on %d threads", &p, row, n)
+		}
+	}
+}
+
+// setGrid sets the values of a grid of f32 or f64.
+func setGrid(v tensor.View, grid func(i int64) float64) {
+	for i := range v.NumElements() {
+		if v.DType == tensor.F64 {
+			tensor.Slice[float64](v)[i] = grid(i)
+		} else {
+			tensor.Slice[float32](v)[i] = float32(grid(i))
 		}
 	}
 }

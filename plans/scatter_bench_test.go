@@ -44,21 +44,26 @@ func noise(below int64, d tensor.DType, shape ...int64) tensor.View {
 func noiseFrom(seed uint64, below int64, d tensor.DType, shape ...int64) tensor.View {
 	r := rand.New(rand.NewPCG(seed, 4))
 	v := tensor.New(d, shape...)
-	for i := range v.NumElements() {
-		switch f := r.Float32()*2 - 1; d {
-		case tensor.F32:
-			tensor.Slice[float32](v)[i] = f
-		case tensor.F64:
-			tensor.Slice[float64](v)[i] = r.Float64()*2 - 1
-		case tensor.BF16:
-			tensor.Slice[tensor.BF16Bits](v)[i] = tensor.ToBF16(f)
-		case tensor.F16:
-			tensor.Slice[tensor.F16Bits](v)[i] = tensor.ToF16(f)
-		case tensor.I64:
-			tensor.Slice[int64](v)[i] = r.Int64N(below)
-		}
+	switch d {
+	case tensor.F32:
+		fill(v, func() float32 { return r.Float32()*2 - 1 })
+	case tensor.F64:
+		fill(v, func() float64 { return r.Float64()*2 - 1 })
+	case tensor.BF16:
+		fill(v, func() tensor.BF16Bits { return tensor.ToBF16(r.Float32()*2 - 1) })
+	case tensor.F16:
+		fill(v, func() tensor.F16Bits { return tensor.ToF16(r.Float32()*2 - 1) })
+	case tensor.I64:
+		fill(v, func() int64 { return r.Int64N(below) })
 	}
 	return v
+}
+
+func fill[T tensor.Element](v tensor.View, draw func() T) {
+	elements := tensor.Slice[T](v)
+	for i := range elements {
+		elements[i] = draw()
+	}
 }
 
 // benchmark runs a problem on 1 and 2 threads.

@@ -125,6 +125,17 @@ func spread(shape []int64, expanded []bool, order []int, gap func() int64, backw
 // canary fills memory beside a tensor's elements.
 const canary = 0xA5
 
+// paint does it, as fast as memory is copied.
+func paint(memory []byte) {
+	if len(memory) == 0 {
+		return
+	}
+	memory[0] = canary
+	for done := 1; done < len(memory); done *= 2 {
+		copy(memory[done:], memory[:done])
+	}
+}
+
 // Placed is a tensor in memory.
 type Placed struct {
 	View    tensor.View
@@ -151,9 +162,7 @@ func newPlaced(a *Arg, o Options, readOnly bool) *Placed {
 	p.View = tensor.View{DType: a.DType, Shape: a.Shape, Strides: strides, ReadOnly: readOnly}
 	p.View.Data = unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.Memory)), first*size)
 	p.View.Low, p.View.High = -first*size, (n-first)*size
-	for i := range p.Memory {
-		p.Memory[i] = canary
-	}
+	paint(p.Memory)
 	if strides != nil {
 		p.offsets = offsets(&p.View, first)
 	}
@@ -178,20 +187,17 @@ func (p *Placed) fill(a *Arg) {
 
 // offsets lists where the elements lie, in bytes.
 func offsets(v *tensor.View, first int64) []int64 {
-	list := make([]int64, tensor.NumElements(v.Shape))
-	index := make([]int64, len(v.Shape))
-	for i := range list {
-		at := first
-		for d := range index {
-			at += index[d] * v.Stride(d)
-		}
-		list[i] = at * v.DType.Size()
-		for d := len(index) - 1; d >= 0; d-- {
-			if index[d]++; index[d] < v.Shape[d] {
-				break
+	size := v.DType.Size()
+	list := []int64{first * size}
+	for d, extent := range v.Shape {
+		step, next := v.Stride(d)*size, make([]int64, 0, int64(len(list))*extent)
+		for _, at := range list {
+			for range extent {
+				next = append(next, at)
+				at += step
 			}
-			index[d] = 0
 		}
+		list = next
 	}
 	return list
 }
@@ -201,9 +207,10 @@ func (p *Placed) Read() []byte {
 	if p.offsets == nil {
 		return bytes.Clone(p.Memory)
 	}
-	data := make([]byte, 0, int64(len(p.offsets))*p.View.DType.Size())
+	size := p.View.DType.Size()
+	data := make([]byte, 0, int64(len(p.offsets))*size)
 	for _, at := range p.offsets {
-		data = append(data, p.Memory[at:at+p.View.DType.Size()]...)
+		data = append(data, p.Memory[at:at+size]...)
 	}
 	return data
 }
@@ -213,13 +220,14 @@ func (p *Placed) Stray() error {
 	if p.offsets == nil {
 		return nil
 	}
-	rest := bytes.Clone(p.Memory)
+	rest, size := bytes.Clone(p.Memory), p.View.DType.Size()
 	for _, at := range p.offsets {
-		for i := range p.View.DType.Size() {
+		for i := range size {
 			rest[at+i] = canary
 		}
 	}
-	if i := slices.IndexFunc(rest, func(b byte) bool { return b != canary }); i >= 0 {
+	if bytes.Count(rest, []byte{canary}) < len(rest) {
+		i := slices.IndexFunc(rest, func(b byte) bool { return b != canary })
 		return fmt.Errorf("byte %d of %d, beside the elements, was written", i, len(rest))
 	}
 	return nil
