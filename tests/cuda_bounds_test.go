@@ -12,7 +12,7 @@ import (
 // TestCUDABounds runs an index out of bounds, which must stop the run with
 // nothing written.
 func TestCUDABounds(t *testing.T) {
-	s := startShim(t, buildShim(t, nil))
+	s := startShim(t, buildShim(t))
 	defer cuda.Stand(s)()
 	for _, bounds := range []string{"error", "skip"} {
 		problem := plans.MustParse("embedding weight=f32[4,8] indices=i64[300] bounds=" + bounds + " device=cuda:0")
@@ -38,7 +38,7 @@ func TestCUDABounds(t *testing.T) {
 // TestCUDAOffsets runs bags whose offsets are not in order, which must stop the
 // run before anything is written.
 func TestCUDAOffsets(t *testing.T) {
-	s := startShim(t, buildShim(t, nil))
+	s := startShim(t, buildShim(t))
 	defer cuda.Stand(s)()
 	for _, text := range []string{
 		"embedding_bag weight=f32[4,8] indices=i64[300] offsets=i64[3]",

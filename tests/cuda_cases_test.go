@@ -89,7 +89,7 @@ func rowsApart(dtype tensor.DType, shape []int64) placed {
 // TestCUDAMixedDevices passes tensors of two devices: an error that names the
 // argument, and nothing launched.
 func TestCUDAMixedDevices(t *testing.T) {
-	s := startShim(t, buildShim(t, nil))
+	s := startShim(t, buildShim(t))
 	defer cuda.Stand(s)()
 	for _, text := range []string{
 		"fake_quantize_per_channel_backward grad_output=f32[3,16] zero_point=f32 grad_scale=f32 axis=0 qmin=-8 qmax=7",

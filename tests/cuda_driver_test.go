@@ -19,7 +19,7 @@ import (
 // libcuda.so.1 that runs kernels on the CPU (../cuda/shim/driver.cc): what
 // lies between a plan and the driver is what a GPU sees.
 func TestCUDADriver(t *testing.T) {
-	folder := filepath.Dir(buildShim(t, nil))
+	folder := filepath.Dir(buildShim(t))
 	for _, fault := range []string{"", "nodevice", "old", "launch", "capture", "nodriver"} {
 		c := exec.Command(os.Args[0], "-test.run=TestCUDADriverChild", "-test.v")
 		c.Env = append(os.Environ(), "ISOBIT_FAKE_CUDA="+fault, "ISOBIT_CUDA_CHILD=1")

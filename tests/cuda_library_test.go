@@ -61,7 +61,7 @@ func writeCases(t *testing.T, cases ...string) string {
 // problem that is refused; then with faults.
 func TestLibraryOnDriver(t *testing.T) {
 	program := compile(t, cudaLibrary(t), "c", "c/families.c")
-	folder := filepath.Dir(buildShim(t, nil))
+	folder := filepath.Dir(buildShim(t))
 	cases, refused := writeCases(t, casesOnCUDA(t)...), writeCases(t, refusedOnCUDA)
 	for _, c := range []struct{ fault, device, want string }{
 		{"", "cuda:0", " cases\n"},

@@ -54,7 +54,7 @@ func TestCUDAMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles kernels several times")
 	}
-	programs := make([]string, len(mutants))
+	whole, programs := buildShim(t), make([]string, len(mutants))
 	t.Run("compile", func(compile *testing.T) {
 		for i, m := range mutants {
 			edit := func(name, text string) string {
@@ -71,7 +71,7 @@ func TestCUDAMutants(t *testing.T) {
 			}
 			compile.Run(m.file, func(each *testing.T) {
 				each.Parallel()
-				programs[i] = buildShim(t, edit, strings.Split(m.unit, ",")...)
+				programs[i] = buildMutant(t, whole, edit, strings.Split(m.unit, ","))
 			})
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // TestCUDARandom runs drawn problems of every op on the CPU build of the
 // kernels: any shape, any strides, repeated elements, outputs in place of inputs.
 func TestCUDARandom(t *testing.T) {
-	s := startShim(t, buildShim(t, nil))
+	s := startShim(t, buildShim(t))
 	defer cuda.Stand(s)()
 	refused := 0
 	for _, run := range []struct {

@@ -27,46 +27,15 @@ import (
 // device=cuda:0 run on it, and nothing but PTX and a GPU's arithmetic differs
 // from the real thing.
 
-// buildShim compiles the kernels, or only those in some files, into a program
-// and a stand-in for libcuda.so.1 beside it; edit may change a source first.
-// Without an edit, they are kept in build/ under the hash of what they were
-// made from.
-func buildShim(t *testing.T, edit func(name, text string) string, only ...string) string {
-	compiler := os.Getenv("CXX")
-	if compiler == "" {
-		compiler = "g++"
-	}
-	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" {
-		t.Skipf("the CUDA kernels run on the CPU with g++ on Linux: %v", err)
-	}
-	sources := map[string]string{}
-	hash := sha256.New()
-	fmt.Fprintln(hash, compiler, shimFlags)
-	for _, pattern := range []string{"../cuda/kernels/*.cu", "../cuda/kernels/*.cuh", "../cuda/shim/*"} {
-		paths, _ := filepath.Glob(pattern)
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := filepath.Base(path)
-			if unit, ok := strings.CutSuffix(name, ".cu"); ok && len(only) > 0 && !slices.Contains(only, unit) {
-				continue
-			}
-			if sources[name] = string(text); edit != nil {
-				sources[name] = edit(name, string(text))
-			}
-			fmt.Fprintf(hash, "%s %d\n%s", name, len(sources[name]), sources[name])
-		}
-	}
-	if edit != nil {
-		return compileShim(t, compiler, t.TempDir(), sources)
-	}
+// buildShim compiles the kernels into a program and a stand-in for libcuda.so.1
+// beside it. They are kept in build/ under the hash of what they were made from.
+func buildShim(t *testing.T) string {
+	compiler, sources, hash := shimSources(t)
 	kept, err := filepath.Abs("../build/cuda-shim")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(kept, hex.EncodeToString(hash.Sum(nil))[:16])
+	folder := filepath.Join(kept, hash)
 	if program := filepath.Join(folder, "kernels"); exists(program) {
 		return program
 	}
@@ -74,7 +43,48 @@ func buildShim(t *testing.T, edit func(name, text string) string, only ...string
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return compileShim(t, compiler, folder, sources)
+	return compileShim(t, append([]string{compiler}, shimFlags...), folder, sources)
+}
+
+// buildMutant compiles those kernels that are in some files, which edit may
+// change first, and what runs them as it was compiled beside the program whole.
+func buildMutant(t *testing.T, whole string, edit func(name, text string) string, units []string) string {
+	compiler, sources, _ := shimSources(t)
+	for name, text := range sources {
+		unit, isKernel := strings.CutSuffix(name, ".cu")
+		if isKernel && !slices.Contains(units, unit) || strings.HasSuffix(name, ".cc") {
+			delete(sources, name)
+		} else {
+			sources[name] = edit(name, text)
+		}
+	}
+	command := append(append([]string{compiler}, shimFlags...), "-O1") // compiles in less time
+	return compileShim(t, command, t.TempDir(), sources, filepath.Join(filepath.Dir(whole), "run.o"), filepath.Join(filepath.Dir(whole), "fibers.o"))
+}
+
+// shimSources returns the C++ compiler, the sources by name and their hash.
+func shimSources(t *testing.T) (compiler string, sources map[string]string, digest string) {
+	if compiler = os.Getenv("CXX"); compiler == "" {
+		compiler = "g++"
+	}
+	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" {
+		t.Skipf("the CUDA kernels run on the CPU with g++ on Linux: %v", err)
+	}
+	sources = map[string]string{}
+	hash := sha256.New()
+	fmt.Fprintln(hash, shimFlags, compiler)
+	for _, pattern := range []string{"../cuda/kernels/*.cu", "../cuda/kernels/*.cuh", "../cuda/shim/*"} {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[filepath.Base(path)] = string(text)
+			fmt.Fprintf(hash, "%s %d\n%s", filepath.Base(path), len(text), text)
+		}
+	}
+	return compiler, sources, hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
 func exists(path string) bool {
@@ -89,8 +99,9 @@ var shimFlags = []string{
 	"-fsanitize=alignment,float-cast-overflow,shift,signed-integer-overflow", "-fsanitize-undefined-trap-on-error",
 }
 
-// compileShim compiles the sources into folder and returns the program.
-func compileShim(t *testing.T, compiler, folder string, sources map[string]string) string {
+// compileShim compiles the sources into folder, links them with objects and
+// returns the program.
+func compileShim(t *testing.T, command []string, folder string, sources map[string]string, objects ...string) string {
 	save := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -108,7 +119,7 @@ func compileShim(t *testing.T, compiler, folder string, sources map[string]strin
 		}
 	}
 	compile := func(args ...string) error {
-		c := exec.Command(compiler, append(slices.Clone(shimFlags), args...)...)
+		c := exec.Command(command[0], slices.Concat(command[1:], args)...)
 		c.Dir = folder
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s\n%s", c, out)
@@ -126,7 +137,10 @@ func compileShim(t *testing.T, compiler, folder string, sources map[string]strin
 		})
 	}
 	wg.Wait()
-	driver, executable := []string{"-shared", "-o", "libcuda.so.1"}, []string{"-o", "kernels.new"}
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	driver, executable := []string{"-shared", "-o", "libcuda.so.1"}, append([]string{"-o", "kernels.new"}, objects...)
 	for _, unit := range units {
 		if unit != "run" {
 			driver = append(driver, unit+".o")
@@ -135,15 +149,14 @@ func compileShim(t *testing.T, compiler, folder string, sources map[string]strin
 			executable = append(executable, unit+".o")
 		}
 	}
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
+	if slices.Contains(units, "driver") {
+		if err := compile(driver...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	program := filepath.Join(folder, "kernels")
-	if err := errors.Join(compile(driver...), compile(executable...), os.Rename(program+".new", program)); err != nil {
+	if err := errors.Join(compile(executable...), os.Rename(program+".new", program)); err != nil {
 		t.Fatal(err)
-	}
-	for _, unit := range units {
-		os.Remove(filepath.Join(folder, unit+".o"))
 	}
 	return program
 }

@@ -275,7 +275,7 @@ func indexRows(p *plans.Problem) int64 {
 
 // TestCUDAKernels runs every kernel on the CPU and compares with definitions.
 func TestCUDAKernels(t *testing.T) {
-	s := startShim(t, buildShim(t, nil))
+	s := startShim(t, buildShim(t))
 	defer cuda.Stand(s)()
 	for i, c := range deviceCases(t) {
 		if err := c.run(s, i%2 == 1); err != nil {
