@@ -77,12 +77,32 @@ demo() {
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 c_sources() { sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh'; }
 
-# Runs a command with what Go needs for -tags cuda; with ISOBIT_CUDA=0 it does not.
-with_cuda() {
+# Exports what Go needs for -tags cuda. It is set for what goes without the tag,
+# too: with other flags for C, Go would build its own packages once more.
+cuda_settings() {
   [ "${ISOBIT_CUDA:-1}" != 0 ] || return 0
-  local settings
+  local settings line
   settings=$(PYTHON=$python sh cuda/setup.sh build/cuda) || stop "ISOBIT_CUDA=0 leaves CUDA out"
-  (while IFS= read -r line; do export "${line?}"; done <<<"$settings" && "$@")
+  while IFS= read -r line; do export "${line?}"; done <<<"$settings"
+}
+
+# Runs a command for -tags cuda; with ISOBIT_CUDA=0 it does not.
+with_cuda() { [ "${ISOBIT_CUDA:-1}" = 0 ] || "$@"; }
+
+# Runs functions side by side, since many tests keep one core busy. What they
+# print appears when all are over.
+together() {
+  local name pid pids=() failed=
+  mkdir -p build/log
+  trap 'kill 0' INT # which does not reach what runs in the background
+  for name; do
+    "$name" >"build/log/$name" 2>&1 &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=yes; done
+  trap - INT
+  for name; do cat "build/log/$name"; done
+  [ -z "$failed" ] || stop "a test failed (above)"
 }
 
 # Folders that are Go modules of their own, so that users do not get their dependencies.
@@ -97,7 +117,8 @@ checks() {
   go vet ./...
   local target
   for target in darwin/arm64 windows/386; do
-    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go vet ./...
+    # -N -l: what is compiled only to be checked compiles in less time.
+    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go vet -gcflags='all=-N -l' ./...
   done
   step "check: staticcheck"
   go run $staticcheck ./...
@@ -116,26 +137,19 @@ checks() {
   c_sources | xargs -r .venv/bin/clang-format --dry-run -Werror || stop "run ./build.sh format"
 }
 
-tests() {
-  lib
-  checks
-  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: below)"
+plain_tests() {
+  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: above)"
   (
     export CGO_ENABLED=0
-    go test -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' $(go list ./... | grep -v /tests$)
+    # shellcheck disable=SC2046 # these are several words
+    go test -vet=off -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' $(go list ./... | grep -v /tests$)
   )
-  step "test: go, with cgo, and the C and C++ consumers"
-  ISOBIT_BUILD_DIR=$PWD/build go test ./...
-  step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
-  with_cuda go test -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
   step "test: go, races (under whose detector pools forget, so that runs allocate)"
-  go test -race -short ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
-  go test -race ./autodiff
-  local module
-  for module in $(inner_modules); do
-    step "test: go, in $module"
-    (cd "$module" && go test ./...)
-  done
+  go test -vet=off -race -short ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
+  go test -vet=off -race ./autodiff
+}
+
+python_tests() {
   step "test: python"
   $python -m pytest tests/python examples/digits examples/digits-go
   local rows
@@ -143,6 +157,23 @@ tests() {
     step "test: python, with ISOBIT_ROWS=$rows"
     ISOBIT_ROWS=$rows $python -m pytest tests/python/test_values.py tests/python/test_gradients.py
   done
+}
+
+tests() {
+  lib
+  cuda_settings
+  checks # these vet; the tests need not
+  step "test: go, with cgo, and the C and C++ consumers"
+  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off ./...
+  step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
+  with_cuda go test -vet=off -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
+  local module
+  for module in $(inner_modules); do
+    step "test: go, in $module"
+    (cd "$module" && go test -vet=off ./...)
+  done
+  step "test: go without cgo, and python, side by side (what they print: below, when both are over)"
+  together plain_tests python_tests
   step "test: everything passed"
 }
 

@@ -17,13 +17,14 @@ var special = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, 
 func elements(r *rand.Rand, d tensor.DType, n int64) Span {
 	v := tensor.New(d, n)
 	s := Span{v.Data, d.Size(), d}
-	for i := range n {
-		x := r.NormFloat64()
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = r.NormFloat64()
 		if r.IntN(200) == 0 {
-			x = special[r.IntN(len(special))]
+			values[i] = special[r.IntN(len(special))]
 		}
-		Store(s.At(i), []float64{x})
 	}
+	Store(s, values)
 	return s
 }
 
@@ -75,11 +76,12 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 				if mode&8 != 0 {
 					e.Factors = elements(r, types[0], terms)
 				}
-				definition, _ := EmbeddingBackward[len(EmbeddingBackward)-1].Pick(in)
+				last := len(EmbeddingBackward) - 1
+				definition, _ := EmbeddingBackward[last].Pick(in)
 				want := copyOf(before, results*columns)
 				e.Out = want
 				definition(&e)
-				for _, row := range EmbeddingBackward {
+				for _, row := range EmbeddingBackward[:last] {
 					kernel, ok := row.Pick(in)
 					if !ok || row.Needs > Best() {
 						continue
