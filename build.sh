@@ -77,17 +77,13 @@ demo() {
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 c_sources() { sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh'; }
 
-# Exports what Go needs for -tags cuda. It is set for what goes without the tag,
-# too: with other flags for C, Go would build its own packages once more.
-cuda_settings() {
+# Runs a command with what Go needs for -tags cuda; with ISOBIT_CUDA=0 it does not.
+with_cuda() {
   [ "${ISOBIT_CUDA:-1}" != 0 ] || return 0
-  local settings line
+  local settings
   settings=$(PYTHON=$python sh cuda/setup.sh build/cuda) || stop "ISOBIT_CUDA=0 leaves CUDA out"
-  while IFS= read -r line; do export "${line?}"; done <<<"$settings"
+  (while IFS= read -r line; do export "${line?}"; done <<<"$settings" && "$@")
 }
-
-# Runs a command for -tags cuda; with ISOBIT_CUDA=0 it does not.
-with_cuda() { [ "${ISOBIT_CUDA:-1}" = 0 ] || "$@"; }
 
 # Runs functions side by side, since many tests keep one core busy. What they
 # print appears when all are over.
@@ -161,7 +157,6 @@ python_tests() {
 
 tests() {
   lib
-  cuda_settings
   checks # these vet; the tests need not
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test -vet=off ./...
