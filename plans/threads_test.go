@@ -159,11 +159,17 @@ func TestPanicInAJobReachesTheCaller(t *testing.T) {
 	for _, n := range threadCounts {
 		for _, failing := range []int{0, n - 1} {
 			o := testcase.Options{Preference: plans.Preference{Threads: n}}
+			var once sync.Once
+			begun := make(chan struct{}) // for which the others leave it a job
 			restore := plans.SetBeforeJob(func(worker int) {
 				if worker == failing {
+					once.Do(func() { close(begun) })
 					panic("a bug in a kernel")
 				}
-				time.Sleep(time.Millisecond)
+				select {
+				case <-begun:
+				case <-time.After(5 * time.Second):
+				}
 			})
 			message := func() (v any) {
 				defer func() { v = recover() }()
