@@ -24,6 +24,7 @@ const (
 	matmulRowsOfTile = 144
 	matmulTileBytes  = 1 << 10 // of a row of sums, and of a row of copies
 	matmulFew        = 24      // rows of Input for which Other is read where it lies
+	matmulAlong      = 4       // rows of Input for which it is not worth a copy for many columns
 	// matmulSlack keeps rows of copies from meeting in a cache.
 	matmulSlack = 64
 )
@@ -109,6 +110,20 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 			loadRow(r.y.gatherType, unsafe.Slice((*C)(at(p.sums+m*p.sumsRow)), t.N), t.Y.Row(m, 0))
 		}
 	}
+	// Along columns of Other that lie one after the other, memory is read on and on.
+	along := t.N
+	if t.M <= matmulAlong && t.Other.RowStride == t.Other.DType.Size() {
+		along = r.columns
+	}
+	for n := int64(0); n < t.N; n += along {
+		r.sums(t, p, n, min(n+along, t.N))
+	}
+	r.store(t, at(p.sums), p.sumsRow)
+}
+
+// sums computes the chains of columns [begin, end).
+func (r *matmulRow[C]) sums(t *MatmulTile, p matmulMemory, begin, end int64) {
+	at := func(part int64) unsafe.Pointer { return unsafe.Add(t.Memory, part) }
 	for k := int64(0); k == 0 || k < t.K; k += r.depth {
 		depth := min(r.depth, t.K-k)
 		more := 0
@@ -116,10 +131,10 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 			more = 1
 		}
 		r.copy(&r.input, at(p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
-		for n := int64(0); n < t.N; n += r.columns {
+		for n := begin; n < end; n += r.columns {
 			panel, row := at(p.panels+n*depth*r.size), r.columns*r.size
 			width := min(r.columns, t.N-n)
-			if width == r.columns && t.M <= matmulFew && t.Other.Stride == r.size && t.Other.DType == r.compute {
+			if depth > 0 && width == r.columns && t.M <= matmulFew && t.Other.Stride == r.size && t.Other.DType == r.compute {
 				panel, row = t.Other.Row(k, n).P, t.Other.RowStride
 			} else {
 				if width < r.columns {
@@ -131,7 +146,6 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 				(*byte)(at(p.sums+n*r.size)), int(p.sumsRow), more)
 		}
 	}
-	r.store(t, at(p.sums), p.sumsRow)
 }
 
 // From returns the matrix from a row and a column on.

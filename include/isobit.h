@@ -220,8 +220,8 @@ typedef struct isobit_preference {
   int64_t max_workspace; /* bytes; 0: no limit. Rows that need more are passed over */
   const char *row; /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
   int32_t num_threads; /* 0 to 1024; 0: what isobit_get_num_threads answers when the plan runs, or
-                        * where the workspace has a part for each thread (the input's gradients of
-                        * grid_sample) the smaller of that and of its answer when the plan was made */
+                        * where the workspace has a part for each thread (matmul, the input's gradients
+                        * of grid_sample) the smaller of that and of its answer when the plan was made */
 } isobit_preference;
 
 /* The library's version, such as "0.1.0". Never NULL; works in a forked child too. */

@@ -24,8 +24,8 @@ type Preference struct {
 	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more are passed over
 	Row          string // "" means any; else only the row with this name
 	// 0 means GetNumThreads at the time of Run. Where the workspace has a part
-	// for each thread (the input's gradients of grid_sample), Select fixes the
-	// number, and later ones of SetNumThreads lower it only.
+	// for each thread (matmul, the input's gradients of grid_sample), Select fixes
+	// the number, and later ones of SetNumThreads lower it only.
 	Threads int
 }
 

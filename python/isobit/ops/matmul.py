@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
 from .._gradient import save_for_jvp
@@ -78,6 +79,22 @@ _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
 
 
+_fast = _OP.fast
+_KINDS = (Tensor, torch.nn.Parameter)
+
+
+def _plain(input: Any, other: Any) -> bool:
+    """Whether these are of the same floats, which nothing converts: if they are matrices, the direct call takes them."""
+    return (
+        not is_dynamo_compiling()
+        and not torch._C._is_any_autocast_enabled()
+        and type(input) in _KINDS
+        and type(other) in _KINDS
+        and input.dtype == other.dtype
+        and input.is_floating_point()
+    )
+
+
 def _cast(*tensors: Tensor | None) -> tuple[Any, ...]:
     """Within autocast, the types that torch's products have there."""
     first = tensors[0]
@@ -108,6 +125,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
     16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
     too; a gradient of what was broadcast is summed by torch."""
+    if out is None and _plain(input, other) and input.dim() == other.dim() == 2:
+        y = _fast(input, other, None)
+        if y is not NotImplemented:
+            return y
     check_dense("matmul", input=input, other=other)
     if out is not None:
         _check_out(out, input, other)
@@ -157,6 +178,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N].
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once."""
+    if _plain(input, weight) and input.dim() == weight.dim() == 2:
+        try:
+            y = _fast(input, weight.t(), bias)
+        except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
+            y = NotImplemented
+        if y is not NotImplemented:
+            return y
     if bias is None:
         check_dense("linear", input=input, weight=weight)
     else:
