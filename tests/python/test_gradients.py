@@ -108,31 +108,24 @@ class TestAgainstReference:
         d_theta = expect(f"affine_grid_backward grad_grid={spell(d_grid, True)}", d_grid)
         assert_same(grad(y, (image, theta), dy), (d_image, d_theta))
 
-    def test_quantized_linear(self, dtype):
+    @pytest.mark.parametrize("linear", (isobit.linear, isobit.quantized_linear))
+    def test_linear(self, dtype, linear):
+        """Of quantized layers with the values that codes stand for."""
         x = draw(2, 3, 8, dtype=dtype).requires_grad_()
         weight = draw(5, 8, dtype=dtype, seed=1).requires_grad_()
         bias = draw(5, dtype=dtype, seed=2).requires_grad_()
         dy = draw(2, 3, 5, dtype=dtype, seed=3)
-        dx, dw, db = grad(isobit.quantized_linear(x, weight, bias), (x, weight, bias), dy)
+        dx, dw, db = grad(linear(x, weight, bias), (x, weight, bias), dy)
 
-        def straight_through(t):
+        def values(t):
+            if linear is isobit.linear:
+                return t
             codes, scale, _ = isobit.quantize_per_token_dynamic(t)
             return isobit.dequantize_per_token(codes, scale, None, -127, 127, torch.int8, dtype)
 
         rows = dy.reshape(6, 5)
-        assert_same(dx.reshape(6, 8), product(rows, straight_through(weight)))
-        assert_same(dw, product(rows.t(), straight_through(x).reshape(6, 8)))
-        assert_same(db, product(torch.ones(1, 6, dtype=dtype), rows)[0])
-
-    def test_linear(self, dtype):
-        x = draw(2, 3, 8, dtype=dtype).requires_grad_()
-        weight = draw(5, 8, dtype=dtype, seed=1).requires_grad_()
-        bias = draw(5, dtype=dtype, seed=2).requires_grad_()
-        dy = draw(2, 3, 5, dtype=dtype, seed=3)
-        dx, dw, db = grad(isobit.linear(x, weight, bias), (x, weight, bias), dy)
-        rows = dy.reshape(6, 5)
-        assert_same(dx.reshape(6, 8), product(rows, weight))
-        assert_same(dw, product(rows.t(), x.reshape(6, 8)))
+        assert_same(dx.reshape(6, 8), product(rows, values(weight)))
+        assert_same(dw, product(rows.t(), values(x).reshape(6, 8)))
         assert_same(db, product(torch.ones(1, 6, dtype=dtype), rows)[0])
 
     def test_matmul(self, dtype):
