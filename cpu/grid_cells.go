@@ -107,14 +107,23 @@ type turnTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile
 // kernels, then the definition, which takes what the kernel refuses.
 func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, definition F) F) []Row[F] {
 	return tableOf(definition, func(isa ISA, t Types) (f F, ok bool) {
-		for i := range gridKernels {
-			if k := &gridKernels[i]; k.needs == isa && k.dtype == t.In[0] {
-				slow, _ := definition(t)
-				return glue(k, slow), true
-			}
+		k := gridKernelFor(isa, t.In[0])
+		if k == nil {
+			return f, false
 		}
-		return f, false
+		slow, _ := definition(t)
+		return glue(k, slow), true
 	})
+}
+
+// gridKernelFor returns the kernels of an instruction set for a type of images, or nil.
+func gridKernelFor(isa ISA, dtype tensor.DType) *gridKernel {
+	for i := range gridKernels {
+		if k := &gridKernels[i]; k.needs == isa && k.dtype == dtype {
+			return k
+		}
+	}
+	return nil
 }
 
 // takes reports whether the kernels can locate positions in images: those

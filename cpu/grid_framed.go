@@ -49,10 +49,8 @@ func framedOf(isa ISA) *framedKernel {
 func framedRows() (table []Row[GridFramed]) {
 	for isa := AVX512; isa >= Go; isa-- {
 		table = append(table, Row[GridFramed]{isa.String(), isa, func(t Types) (framed GridFramed, ok bool) {
-			for i := range gridKernels {
-				if k := &gridKernels[i]; k.needs == isa && k.dtype == tensor.F32 && t.In[0] == tensor.F32 {
-					framed = GridFramed{k, framedOf(isa)}
-				}
+			if k := gridKernelFor(isa, tensor.F32); k != nil && t.In[0] == tensor.F32 {
+				framed = GridFramed{k, framedOf(isa)}
 			}
 			return framed, true
 		}})

@@ -46,10 +46,10 @@ const (
 // Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
-var Matmul = append(matmulRows(), Row[MatmulRow]{"go", Go, ByCompute(
+var Matmul = tableOf(ByCompute(
 	MatmulRow{matmul[float32], matmulRowsOfTile, Block, noBytes},
 	MatmulRow{matmul[float64], matmulRowsOfTile, Block, noBytes},
-)})
+), pickMatmul)
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

@@ -29,26 +29,17 @@ const (
 	matmulSlack = 64
 )
 
-// matmulRows makes the rows before the definition.
-func matmulRows() (table []Row[MatmulRow]) {
-	for isa := AVX512; isa > Go; isa-- {
-		kernels := map[tensor.DType]*matmulKernel{}
-		for i, k := range matmulKernels {
-			if k.needs == isa {
-				kernels[k.compute] = &matmulKernels[i]
-			}
+func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
+	for i := range matmulKernels {
+		switch k := &matmulKernels[i]; {
+		case k.needs != isa || k.compute != t.Compute:
+		case t.Compute == tensor.F64:
+			return newMatmulRow[float64](k, t), true
+		default:
+			return newMatmulRow[float32](k, t), true
 		}
-		if len(kernels) == 0 {
-			continue
-		}
-		table = append(table, Row[MatmulRow]{isa.String(), isa, func(t Types) (MatmulRow, bool) {
-			if t.Compute == tensor.F64 {
-				return newMatmulRow[float64](kernels[t.Compute], t), true
-			}
-			return newMatmulRow[float32](kernels[t.Compute], t), true
-		}})
 	}
-	return table
+	return r, false
 }
 
 // matmulRow is a row for some types.
@@ -67,10 +58,8 @@ type matmulOperand struct {
 
 func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
 	o := matmulOperand{gatherType: typeFor(needs, d)}
-	for i := range gridKernels {
-		if k := &gridKernels[i]; k.needs == needs && k.dtype == d {
-			o.turn = k.turn
-		}
+	if k := gridKernelFor(needs, d); k != nil {
+		o.turn = k.turn
 	}
 	return o
 }

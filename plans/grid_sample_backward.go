@@ -139,10 +139,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return scatterJobs{threads: 1}, err
 	}
-	threads := int64(pl.pref.Threads)
-	if threads == 0 {
-		threads = int64(GetNumThreads())
-	}
+	threads := int64(pl.threads())
 	perJob := min(s.channels, cpu.MaxScatterChannels)
 	groups := ceilDiv(s.channels, perJob)
 	rows := s.pixels() / s.Size[0]

@@ -57,10 +57,7 @@ var matmul = op{
 			pl.run = func(*call) error { return nil }
 			return nil
 		}
-		threads := int64(pl.pref.Threads)
-		if threads == 0 {
-			threads = int64(GetNumThreads())
-		}
+		threads := int64(pl.threads())
 		mm.divide(threads)
 		threads = min(threads, mm.jobs)
 		mm.bytes = roundUp(row.Bytes(mm.rows, mm.columns, mm.k), WorkspaceAlignment)

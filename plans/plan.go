@@ -211,6 +211,14 @@ func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, everywhere}
 }
 
+// threads returns how many threads a run has now.
+func (pl *plan) threads() int {
+	if n := pl.pref.Threads; n > 0 {
+		return n
+	}
+	return GetNumThreads()
+}
+
 func (pl *plan) CanImplement(args []tensor.View) error {
 	c := getCall()
 	defer putCall(c)
@@ -221,10 +229,7 @@ func (pl *plan) CanImplement(args []tensor.View) error {
 func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	c := getCall()
 	defer putCall(c)
-	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.pref.Threads
-	if c.threads == 0 {
-		c.threads = GetNumThreads()
-	}
+	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.threads()
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}

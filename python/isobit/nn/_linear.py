@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .._gradient import once
 from .._load import PACKED
-from ..ops.matmul import linear, product, row_sums
-from ..ops.quantized_linear import as_matrix, quantized_linear_codes
+from ..ops.matmul import as_matrix, linear, product, row_sums
+from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
 from ._scheme import Scheme

@@ -30,8 +30,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     save_for_jvp(ctx, input, other)
 
 
-def _rows(t: Tensor) -> Tensor:
-    """[..., N] as [rows, N], for every kind of vmap, too."""
+def as_matrix(t: Tensor) -> Tensor:
+    """[..., K] as [rows, K], whatever is 0, and for every kind of vmap."""
     return t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
@@ -50,7 +50,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     wanted = ctx.needs_input_grad
     grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
     grad_other = product(input.transpose(-1, -2), grad) if wanted[1] else None
-    grad_bias = row_sums(_rows(grad)).to(ctx.bias_type) if wanted[2] else None
+    grad_bias = row_sums(as_matrix(grad)).to(ctx.bias_type) if wanted[2] else None
     return grad_input, grad_other, grad_bias
 
 
@@ -162,7 +162,7 @@ def _check_out(out: Tensor, *inputs: Tensor) -> None:
 
 def _batched(x: Tensor, w: Tensor) -> Tensor:
     if w.dim() == 2:  # one product of all rows
-        return product(_rows(x), w).reshape(*x.shape[:-1], w.shape[1])
+        return product(as_matrix(x), w).reshape(*x.shape[:-1], w.shape[1])
     try:
         batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except RuntimeError:
@@ -199,5 +199,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
-    y = _OP.with_gradient(_rows(input), matrix.t(), bias if bias is None else bias.reshape(-1))
+    y = _OP.with_gradient(as_matrix(input), matrix.t(), bias if bias is None else bias.reshape(-1))
     return y.reshape(*input.shape[:-1], *weight.shape[:-1])

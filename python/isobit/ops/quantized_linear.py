@@ -15,7 +15,7 @@ from .._gradient import once
 from .._op import Op
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import product, row_sums
+from .matmul import as_matrix, product, row_sums
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -43,11 +43,6 @@ def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> A
 
 
 register(_CODES, _vmap)
-
-
-def as_matrix(t: Tensor) -> Tensor:
-    """[..., K] as [rows, K]: reshape(-1, K) does not know the rows where K is 0."""
-    return t.flatten(0, -2) if t.dim() > 1 else t[None]
 
 
 def check_tensors(op: str, **named: Any) -> None:

@@ -11,9 +11,9 @@ from .._gradient import kept, saving
 from .._op import Op
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
-from .matmul import product, row_sums
+from .matmul import as_matrix, product, row_sums
 from .qparams import code_range
-from .quantized_linear import as_matrix, check_tensors
+from .quantized_linear import check_tensors
 
 _OP = Op(
     "weight_only_linear(Tensor input, Tensor weight, Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, "
