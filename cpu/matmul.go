@@ -15,15 +15,17 @@ type MatmulTile struct {
 
 // MatmulRow is a way to compute a tile.
 type MatmulRow struct {
-	Run           func(*MatmulTile)
-	Rows, Columns int64                     // of y, that a tile has at most
-	Bytes         func(m, n, k int64) int64 // of memory that a tile needs
+	Run     func(*MatmulTile)
+	Rows    int64                     // of y, that a tile has at most
+	Columns func(m int64) int64       // of y, that a tile of so many rows has at most
+	Bytes   func(m, n, k int64) int64 // of memory that a tile needs
 }
 
 // Divide returns the rows and columns of the tiles of m x n products: smaller ones
 // than a tile may have where there would be few for the threads.
 func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
-	rows, columns = min(r.Rows, m), min(r.Columns, n)
+	rows = min(r.Rows, m)
+	columns = min(r.Columns(rows), n)
 	for ceilDiv(m, rows)*ceilDiv(n, columns)*batch < matmulJobs*threads {
 		switch {
 		case columns >= rows && columns > matmulLeast:
@@ -47,9 +49,11 @@ const (
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
 var Matmul = tableOf(ByCompute(
-	MatmulRow{matmul[float32], matmulRowsOfTile, Block, noBytes},
-	MatmulRow{matmul[float64], matmulRowsOfTile, Block, noBytes},
+	MatmulRow{matmul[float32], matmulRowsOfTile, blockWide, noBytes},
+	MatmulRow{matmul[float64], matmulRowsOfTile, blockWide, noBytes},
 ), pickMatmul)
+
+func blockWide(int64) int64 { return Block }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

@@ -2,4 +2,4 @@
 
 package cpu
 
-var matmulKernels []matmulKernel
+var matmulKernels, matmulTurnedKernels []matmulKernel

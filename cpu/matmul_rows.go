@@ -15,39 +15,53 @@ import (
 // each, whose chains begin with what is there if there are more.
 type matmulKernel struct {
 	needs   ISA
-	compute tensor.DType
-	columns int64 // of a panel
+	other   tensor.DType // b's
+	columns int64        // of a panel
 	run     func(a *byte, aRow, rows int, b *byte, bRow, steps int, y *byte, yRow, more int)
 }
 
 const (
 	matmulRowsOfTile = 144
-	matmulTileBytes  = 1 << 10 // of a row of sums, and of a row of copies
-	matmulFew        = 24      // rows of Input for which Other is read where it lies
-	matmulAlong      = 4       // rows of Input for which it is not worth a copy for many columns
+	matmulTileBytes  = 1 << 10 // of a row of sums, and of a column of copies
+	matmulFew        = 24      // rows of Input for which Other is read where it lies:
+	matmulShallow    = 16      // so many of its rows at a time,
+	matmulAlong      = 1024    // or so many elements of its columns
+	matmulFewest     = 8       // rows of Input for which tiles are
+	matmulWide       = 4       // times as wide
 	// matmulSlack keeps rows of copies from meeting in a cache.
 	matmulSlack = 64
 )
 
 func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
-	for i := range matmulKernels {
-		switch k := &matmulKernels[i]; {
-		case k.needs != isa || k.compute != t.Compute:
-		case t.Compute == tensor.F64:
-			return newMatmulRow[float64](k, t), true
-		default:
-			return newMatmulRow[float32](k, t), true
+	k := matmulKernelFor(matmulKernels, isa, t.Compute)
+	switch {
+	case k == nil:
+		return r, false
+	case t.Compute == tensor.F64:
+		return newMatmulRow[float64](k, t), true
+	default:
+		return newMatmulRow[float32](k, t), true
+	}
+}
+
+func matmulKernelFor(kernels []matmulKernel, isa ISA, other tensor.DType) *matmulKernel {
+	for i := range kernels {
+		if k := &kernels[i]; k.needs == isa && k.other == other {
+			return k
 		}
 	}
-	return r, false
+	return nil
 }
 
 // matmulRow is a row for some types.
 type matmulRow[C Compute] struct {
-	*matmulKernel
+	*matmulKernel               // for copies of Other
+	there, turned *matmulKernel // for where it lies: along its rows, and its columns
+
 	input, other, y matmulOperand
 	transpose       Transpose
-	size, depth     int64 // of an element; along K, of what is copied at a time
+	compute         tensor.DType
+	size            int64 // of an element
 }
 
 // matmulOperand is how an operand's type is read and written.
@@ -65,76 +79,113 @@ func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
 }
 
 func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
-	r := &matmulRow[C]{matmulKernel: k, size: k.compute.Size()}
+	r := &matmulRow[C]{
+		matmulKernel: k, there: matmulKernelFor(matmulKernels, k.needs, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, k.needs, t.In[1]),
+		compute: t.Compute, size: t.Compute.Size(),
+	}
 	r.input, r.other, r.y = newMatmulOperand(k.needs, t.In[0]), newMatmulOperand(k.needs, t.In[1]), newMatmulOperand(k.needs, t.Out[0])
-	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{k.compute}})
-	r.depth = matmulTileBytes / r.size
-	return MatmulRow{r.tile, matmulRowsOfTile, matmulTileBytes / r.size, func(m, n, k int64) int64 {
-		return r.plan(m, n, k).bytes
+	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{t.Compute}})
+	return MatmulRow{r.tile, matmulRowsOfTile, r.width, func(m, n, k int64) int64 {
+		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes) // the last tile may have few rows
 	}}
 }
 
-// matmulMemory is how a tile's memory is divided.
+// width returns the columns of tiles of so many rows.
+func (r *matmulRow[C]) width(m int64) int64 {
+	if m <= matmulFewest {
+		return matmulWide * matmulTileBytes / r.size
+	}
+	return matmulTileBytes / r.size
+}
+
+// matmulMemory is how a tile's memory is divided: sums come first.
 type matmulMemory struct {
-	sums, input, panels int64 // where parts begin, in bytes
-	sumsRow, inputRow   int64 // from row to row
-	bytes               int64
+	input, copies                int64 // where parts begin, in bytes
+	sumsRow, inputRow, copiesRow int64 // from row to row
+	bytes                        int64
+	depth                        int64 // of copies of Other
 }
 
 func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
-	depth, columns := min(k, r.depth), roundUp(n, r.columns)
-	p.sumsRow, p.inputRow = columns*r.size, roundUp(depth*r.size, matmulSlack)+matmulSlack
+	p.depth = min(k, matmulTileBytes/r.size)
+	along := p.depth
+	if m <= matmulFew {
+		along = min(k, matmulAlong)
+	}
+	if m <= matmulFewest {
+		p.depth = min(k, matmulTileBytes/r.size/matmulWide)
+	}
+	apart := func(elements int64) int64 { return roundUp(elements*r.size, matmulSlack) + matmulSlack }
+	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.columns)*r.size, apart(along), apart(roundUp(n, r.columns))
 	p.input = m * p.sumsRow
-	p.panels = p.input + m*p.inputRow
-	p.bytes = p.panels + max(matmulSlack, depth*columns*r.size)
+	p.copies = p.input + m*p.inputRow
+	p.bytes = p.copies + p.depth*p.copiesRow
 	return p
 }
 
 // tile is Run.
 func (r *matmulRow[C]) tile(t *MatmulTile) {
 	p := r.plan(t.M, t.N, t.K)
-	at := func(part int64) unsafe.Pointer { return unsafe.Add(t.Memory, part) }
 	if t.More {
 		for m := range t.M {
-			loadRow(r.y.gatherType, unsafe.Slice((*C)(at(p.sums+m*p.sumsRow)), t.N), t.Y.Row(m, 0))
+			loadRow(r.y.gatherType, unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow)), t.N), t.Y.Row(m, 0))
 		}
 	}
-	// Along columns of Other that lie one after the other, memory is read on and on.
-	along := t.N
-	if t.M <= matmulAlong && t.Other.RowStride == t.Other.DType.Size() {
-		along = r.columns
+	var columns, depth int64
+	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
+		columns, depth = t.N/r.columns*r.columns, t.K/r.turned.columns*r.turned.columns
+		r.turnedSums(t, &p, columns, depth)
 	}
-	for n := int64(0); n < t.N; n += along {
-		r.sums(t, p, n, min(n+along, t.N))
-	}
-	r.store(t, at(p.sums), p.sumsRow)
+	r.sums(t, &p, 0, columns, depth)
+	r.sums(t, &p, columns, t.N, 0)
+	r.store(t, p.sumsRow)
 }
 
-// sums computes the chains of columns [begin, end).
-func (r *matmulRow[C]) sums(t *MatmulTile, p matmulMemory, begin, end int64) {
-	at := func(part int64) unsafe.Pointer { return unsafe.Add(t.Memory, part) }
-	for k := int64(0); k == 0 || k < t.K; k += r.depth {
-		depth := min(r.depth, t.K-k)
-		more := 0
-		if t.More || k > 0 {
-			more = 1
-		}
-		r.copy(&r.input, at(p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
-		for n := begin; n < end; n += r.columns {
-			panel, row := at(p.panels+n*depth*r.size), r.columns*r.size
-			width := min(r.columns, t.N-n)
-			if depth > 0 && width == r.columns && t.M <= matmulFew && t.Other.Stride == r.size && t.Other.DType == r.compute {
-				panel, row = t.Other.Row(k, n).P, t.Other.RowStride
-			} else {
-				if width < r.columns {
-					clear(unsafe.Slice((*C)(panel), depth*r.columns))
-				}
-				r.copy(&r.other, panel, row, t.Other.From(k, n), depth, width)
-			}
-			r.run((*byte)(at(p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(depth),
-				(*byte)(at(p.sums+n*r.size)), int(p.sumsRow), more)
+// turnedSums computes the chains of so many columns, so deep.
+func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
+	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
+		steps := min(matmulAlong, depth-k)
+		r.copyInput(t, p, k, steps)
+		for n := int64(0); n < columns; n += r.turned.columns {
+			r.multiply(r.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.turned.columns, k > 0)
 		}
 	}
+}
+
+// sums computes the chains of columns [begin, end), from a depth on.
+func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
+	copied, steps := begin, max(1, p.depth)
+	if t.M <= matmulFew && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
+		copied, steps = begin+(end-begin)/r.columns*r.columns, matmulShallow
+	}
+	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
+		depth := min(steps, t.K-k)
+		r.copyInput(t, p, k, depth)
+		for n := begin; n < copied; n += r.columns {
+			r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k > 0)
+		}
+		copies := unsafe.Add(t.Memory, p.copies)
+		if depth > 0 {
+			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
+		}
+		for n := copied; n < end; n += r.columns {
+			r.multiply(r.matmulKernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, depth, k > 0)
+		}
+	}
+}
+
+func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
+	r.copy(&r.input, unsafe.Add(t.Memory, p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
+}
+
+// multiply adds to the sums from a column on, or begins them.
+func (r *matmulRow[C]) multiply(k *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps int64, more bool) {
+	begun := 0
+	if more || t.More {
+		begun = 1
+	}
+	k.run((*byte)(unsafe.Add(t.Memory, p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(steps),
+		(*byte)(unsafe.Add(t.Memory, n*r.size)), int(p.sumsRow), begun)
 }
 
 // From returns the matrix from a row and a column on.
@@ -178,17 +229,19 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 	}
 }
 
-// store adds the bias to the sums and stores them.
-func (r *matmulRow[C]) store(t *MatmulTile, sums unsafe.Pointer, row int64) {
-	bias := BlockOf[C](t.Scratch, 0, int(t.N))
-	Load(bias, t.Bias)
-	for m := range t.M {
-		y := unsafe.Slice((*C)(unsafe.Add(sums, m*row)), t.N)
-		if t.Bias.P != nil {
-			for n, b := range bias {
-				y[n] += b
+// store adds the bias to the sums, whose rows lie bytes apart, and stores them.
+func (r *matmulRow[C]) store(t *MatmulTile, row int64) {
+	for n := int64(0); n < t.N; n += Block {
+		bias := BlockOf[C](t.Scratch, 0, int(min(Block, t.N-n)))
+		Load(bias, t.Bias.At(n))
+		for m := range t.M {
+			y := unsafe.Slice((*C)(unsafe.Add(t.Memory, m*row+n*r.size)), len(bias))
+			if t.Bias.P != nil {
+				for i, b := range bias {
+					y[i] += b
+				}
 			}
+			storeRow(r.y.gatherType, t.Y.Row(m, n), y)
 		}
-		storeRow(r.y.gatherType, t.Y.Row(m, 0), y)
 	}
 }

@@ -72,11 +72,17 @@ func (k *kernel) transpose(v value) value {
 		}
 		v = next
 	}
-	step([2]string{"VUNPCKLPS", "VUNPCKHPS"}, 1)
-	step([2]string{"VUNPCKLPD", "VUNPCKHPD"}, 2)
-	// Of four vectors a, b, c, d the columns now lie in a, c, b, d.
-	for i := 0; i < len(v); i += 4 {
-		v[i+1], v[i+2] = v[i+2], v[i+1]
+	doubles := [2]string{"VUNPCKLPD", "VUNPCKHPD"}
+	quarter := 16 / k.compute.size
+	if k.double() {
+		step(doubles, 1)
+	} else {
+		step([2]string{"VUNPCKLPS", "VUNPCKHPS"}, 1)
+		step(doubles, 2)
+		// Of four vectors a, b, c, d the columns now lie in a, c, b, d.
+		for i := 0; i < len(v); i += 4 {
+			v[i+1], v[i+2] = v[i+2], v[i+1]
+		}
 	}
 	// Then quarters of registers.
 	quarters := func(distance, low, high int) {
@@ -94,10 +100,10 @@ func (k *kernel) transpose(v value) value {
 		v = next
 	}
 	if !k.isa.masks {
-		quarters(4, 0x20, 0x31)
+		quarters(quarter, 0x20, 0x31)
 		return v
 	}
-	quarters(4, 0x88, 0xDD)
-	quarters(8, 0x88, 0xDD)
+	quarters(quarter, 0x88, 0xDD)
+	quarters(2*quarter, 0x88, 0xDD)
 	return v
 }

@@ -18,71 +18,68 @@ var matmulCounts = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
 // matmuls are the kernels of matrix products: chains over k of fused products and
 // sums, of some rows of a with all columns of a panel of b.
 func matmuls(c *build.Context) {
+	eachMatmul(c, "matmul", func(k *kernel, name string) {
+		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)",
+			fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, matmulVectors*k.lanes),
+			"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
+			"else with 0.")
+		k.multiplyRows(matmulCounts[k.isa.masks], k.chains)
+	})
+}
+
+// eachMatmul emits a kernel for each instruction set and type of b.
+func eachMatmul(c *build.Context, name string, emit func(k *kernel, name string)) {
 	for _, isa := range isas {
-		for _, compute := range []*storage{f32, f64} {
-			k := &kernel{c: c, isa: isa, compute: compute, lanes: isa.bytes / compute.size}
-			name := "matmul" + isa.name + compute.name
-			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)",
-				fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, matmulVectors*k.lanes),
-				"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
-				"else with 0.")
-			a, row, left, y := param(c, "a"), param(c, "aRow"), param(c, "rows"), param(c, "y")
-			for _, count := range matmulCounts[isa.masks] {
-				again, fewer := k.newLabel("rows"), k.newLabel("fewer")
-				c.Label(again)
-				c.CMPQ(left, operand.U32(count))
-				c.JLT(operand.LabelRef(fewer))
-				k.chains(count, a, row, y)
-				c.SUBQ(operand.U32(count), left)
-				c.JMP(operand.LabelRef(again))
-				c.Label(fewer)
+		for _, b := range []*storage{f32, bf16, f16, f64} {
+			k := &kernel{c: c, isa: isa, compute: f32, out: b}
+			if b == f64 {
+				k.compute = f64
 			}
-			c.VZEROUPPER()
-			c.RET()
+			k.lanes = isa.bytes / k.compute.size
+			emit(k, name+isa.name+b.name)
 		}
 	}
 }
 
-// chains multiplies some rows of a, and moves on by them.
+// multiplyRows emits what multiplies all rows of a, as many at a time as can be.
+func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg.GPVirtual)) {
+	c := k.c
+	a, row, left, y := param(c, "a"), param(c, "aRow"), param(c, "rows"), param(c, "y")
+	for _, count := range counts {
+		again, fewer := k.newLabel("rows"), k.newLabel("fewer")
+		c.Label(again)
+		c.CMPQ(left, operand.U32(count))
+		c.JLT(operand.LabelRef(fewer))
+		chains(count, a, row, y)
+		for range count {
+			c.ADDQ(row, a)
+		}
+		c.SUBQ(operand.U32(count), left)
+		c.JMP(operand.LabelRef(again))
+		c.Label(fewer)
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// chains multiplies some rows of a.
 func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
 	c := k.c
-	sums := make([][matmulVectors]reg.VecVirtual, count)
+	sums := make([][]reg.VecVirtual, count)
 	for i := range sums {
-		for j := range sums[i] {
-			sums[i][j] = k.vector()
+		for range matmulVectors {
+			sums[i] = append(sums[i], k.vector())
 		}
 	}
-	each := func(move func(at operand.Mem, v reg.VecVirtual)) reg.GPVirtual {
-		at := c.GP64()
-		c.MOVQ(y, at)
-		for _, vectors := range sums {
-			for j, v := range vectors {
-				move(operand.Mem{Base: at, Disp: j * k.isa.bytes}, v)
-			}
-			c.ADDQ(place(c, "yRow"), at)
-		}
-		return at
-	}
-	begin, begun, loop, end := k.newLabel("begin"), k.newLabel("begun"), k.newLabel("step"), k.newLabel("end")
-	c.CMPQ(place(c, "more"), operand.Imm(0))
-	c.JEQ(operand.LabelRef(begin))
-	each(func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), at, v) })
-	c.JMP(operand.LabelRef(begun))
-	c.Label(begin)
-	for _, vectors := range sums {
-		for _, v := range vectors {
-			k.emit(k.ps("VXOR"), v.AsX(), v.AsX(), v.AsX())
-		}
-	}
-	c.Label(begun)
+	k.beginChains(sums, y)
+	loop, end := k.newLabel("step"), k.newLabel("end")
 	rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
 	c.Label(loop)
 	c.TESTQ(steps, steps)
 	c.JLE(operand.LabelRef(end))
 	var panel [matmulVectors]reg.VecVirtual
 	for j := range panel {
-		panel[j] = k.vector()
-		k.emit(k.ps("VMOVU"), operand.Mem{Base: b, Disp: j * k.isa.bytes}, panel[j])
+		panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
 	}
 	for i, vectors := range sums {
 		x := k.vector()
@@ -96,8 +93,40 @@ func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
 	c.DECQ(steps)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)
-	c.MOVQ(each(func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), v, at) }), y)
-	for range count {
-		c.ADDQ(row, a)
+	k.endChains(sums, y)
+}
+
+// beginChains loads what rows of y hold if there are more chains to come, else 0.
+func (k *kernel) beginChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
+	c, begin, begun := k.c, k.newLabel("begin"), k.newLabel("begun")
+	c.CMPQ(place(c, "more"), operand.Imm(0))
+	c.JEQ(operand.LabelRef(begin))
+	k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), at, v) })
+	c.JMP(operand.LabelRef(begun))
+	c.Label(begin)
+	for _, vectors := range sums {
+		for _, v := range vectors {
+			k.emit(k.ps("VXOR"), v.AsX(), v.AsX(), v.AsX())
+		}
 	}
+	c.Label(begun)
+}
+
+// endChains stores chains in rows of y, and moves on by them.
+func (k *kernel) endChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
+	k.c.MOVQ(k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), v, at) }), y)
+}
+
+// eachSum moves each vector of sums from or to its place in y, and returns where
+// the rows end.
+func (k *kernel) eachSum(sums [][]reg.VecVirtual, y reg.GPVirtual, move func(at operand.Mem, v reg.VecVirtual)) reg.GPVirtual {
+	at := k.c.GP64()
+	k.c.MOVQ(y, at)
+	for _, vectors := range sums {
+		for j, v := range vectors {
+			move(operand.Mem{Base: at, Disp: j * k.isa.bytes}, v)
+		}
+		k.c.ADDQ(place(k.c, "yRow"), at)
+	}
+	return at
 }

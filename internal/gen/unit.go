@@ -32,7 +32,7 @@ var units = []unit{
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
-	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls}},
+	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},

@@ -85,9 +85,9 @@ func TestGemm(t *testing.T) {
 }
 
 func testGemm[T Float](t *testing.T) {
-	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {70, 40, 300}, {130, 260, 5}, {2, 3, 0}} {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {70, 40, 300}, {130, 260, 5}, {2, 3, 0}, {3, 70, 1100}, {20, 40, 1100}} {
 		m, n, k := s[0], s[1], s[2]
-		a, b, at := uniform[T](m*k, 1), uniform[T](k*n, 2), make([]T, m*k)
+		a, b, at, bt := uniform[T](m*k, 1), uniform[T](k*n, 2), make([]T, m*k), make([]T, k*n)
 		want := make([]T, m*n)
 		for i := range m {
 			for j := range n {
@@ -97,6 +97,7 @@ func testGemm[T Float](t *testing.T) {
 			}
 		}
 		transpose(at, a, m, k)
+		transpose(bt, b, k, n)
 		for _, threads := range []Threads{1, 2, 8} {
 			c := make([]T, m*n)
 			Gemm(threads, m, n, k, RowMajor(a, k), RowMajor(b, n), RowMajor(c, n), false)
@@ -107,6 +108,9 @@ func testGemm[T Float](t *testing.T) {
 				Gemm(threads, m, n, 1, RowMajor(a, k), RowMajor(b, n), RowMajor(c, n), false)
 				Gemm(threads, m, n, k-1, RowMajor(a[1:], k), RowMajor(b[n:], n), RowMajor(c, n), true)
 				require.Equal(t, want, c, "%v in two parts", s)
+				Gemm(threads, m, n, 1, RowMajor(a, k), Transposed(bt, k), RowMajor(c, n), false)
+				Gemm(threads, m, n, k-1, RowMajor(a[1:], k), Transposed(bt[1:], k), RowMajor(c, n), true)
+				require.Equal(t, want, c, "%v in two parts, along columns", s)
 			}
 		}
 	}
