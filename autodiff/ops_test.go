@@ -205,6 +205,15 @@ func TestEmptyTensors(t *testing.T) {
 	require.Zero(t, s)
 }
 
+// A step may be any positive number: beyond the end is nothing more.
+func TestLongSteps(t *testing.T) {
+	x := Floats(NewCPU(), []float32{1, 2, 3, 4})
+	for step, want := range map[int][]float64{1: {2, 3, 4}, 2: {2, 4}, 3: {2}, 4: {2}, math.MaxInt: {2}} {
+		require.Equal(t, want, list(t, x.SliceStep(0, 1, 4, step)), step)
+		require.Empty(t, list(t, x.SliceStep(0, 2, 2, step)))
+	}
+}
+
 func TestViews(t *testing.T) {
 	be := NewCPU()
 	data := []float32{1, 2, 3, 4, 5, 6}

@@ -254,7 +254,10 @@ func (t Tensor[B]) part(axis, lo, hi, step int) (*Attr, error) {
 	if lo < 0 || hi > n || lo > hi || step < 1 {
 		return nil, fmt.Errorf("autodiff: slice: elements %d to %d in steps of %d of axis %d of %v; want 0 <= from <= to <= %d and a positive step", lo, hi, step, axis, t, n)
 	}
-	at.Starts[axis], at.Steps[axis], at.Shape[axis] = lo, step, int64((hi-lo+step-1)/step)
+	at.Starts[axis], at.Steps[axis], at.Shape[axis] = lo, step, 0
+	if hi > lo {
+		at.Shape[axis] = 1 + int64((hi-lo-1)/step)
+	}
 	return at, nil
 }
 
