@@ -68,6 +68,8 @@ func (c *CPU) Owns(v Value) bool {
 // checkView refuses what cannot be read: plans ask the same of their arguments.
 func checkView(v *tensor.View) error {
 	switch {
+	case v.NumElements() < 0:
+		return fmt.Errorf("autodiff: cannot copy %v: no tensor has this shape", v)
 	case v.DType.Size() == 0 || v.DType.Packed():
 		return fmt.Errorf("autodiff: cannot copy %v; want a type whose elements have bytes of their own", v)
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
@@ -84,7 +86,7 @@ func checkView(v *tensor.View) error {
 
 // FromView copies a tensor from host memory.
 func (c *CPU) FromView(v tensor.View) (Value, error) {
-	if !v.Present() || !v.Device.IsCPU() || tensor.NumElements(v.Shape) < 0 {
+	if !v.Present() || !v.Device.IsCPU() {
 		return nil, fmt.Errorf("autodiff: cannot copy %v on %v; want a tensor in host memory", &v, v.Device)
 	}
 	if err := checkView(&v); err != nil {

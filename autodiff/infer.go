@@ -199,12 +199,18 @@ func create(at *Attr, in []Info) ([3]Info, error) {
 	if !computes(at.DType) && at.DType != tensor.Bool {
 		return fail("makes %v; want floats, i32, i64 or bool", at.DType)
 	}
-	for _, n := range at.Shape {
-		if n < 0 {
-			return fail("the shape %s has a negative extent", tensor.ShapeString(at.Shape))
-		}
+	if err := isShape(at.Shape); err != nil {
+		return fail("%w", err)
 	}
 	return one(at.DType, at.Shape)
+}
+
+// isShape checks what a caller gives as a shape.
+func isShape(shape []int64) error {
+	if slices.ContainsFunc(shape, func(n int64) bool { return n < 0 }) {
+		return fmt.Errorf("the shape %s has a negative extent", tensor.ShapeString(shape))
+	}
+	return nil
 }
 
 func createFloats(at *Attr, in []Info) ([3]Info, error) {

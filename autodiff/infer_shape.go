@@ -53,6 +53,9 @@ func permute(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func expand(at *Attr, in []Info) ([3]Info, error) {
+	if err := isShape(at.Shape); err != nil { // that of extents 0 and -1 has as few elements as a right one
+		return fail("%w", err)
+	}
 	shape, err := broadcast(in[0].Shape, at.Shape)
 	if err == nil && !slices.Equal(shape, at.Shape) {
 		err = fmt.Errorf("shape %s does not broadcast to %s", tensor.ShapeString(in[0].Shape), tensor.ShapeString(at.Shape))

@@ -97,8 +97,8 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	// would be a fatal one if Go's stack scanner met it.
 	data := *(*uintptr)(unsafe.Pointer(&t.data))
 	if data < firstPage || data+uintptr(t.byte_offset) < firstPage {
-		if v.NumElements() == 0 {
-			return "" // data is never touched
+		if v.NumElements() <= 0 {
+			return "" // data is never touched: there is none, or no such shape
 		}
 		return fmt.Sprintf("has data %#x and byte_offset %d, which lead to no memory, and is not empty", data, t.byte_offset)
 	}

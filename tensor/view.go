@@ -127,21 +127,26 @@ func New(dtype DType, shape ...int64) View {
 // Present reports whether v is a tensor at all.
 func (v View) Present() bool { return v.DType != None }
 
-// NumElements returns the product of the shape, or -1 where it exceeds 64 bits.
+// NumElements is that of the shape.
 func (v View) NumElements() int64 { return NumElements(v.Shape) }
 
 // NumElements returns the product of a shape's extents (1 for rank 0), or -1
-// where it exceeds 64 bits.
+// where it exceeds 64 bits or an extent is negative.
 func NumElements(shape []int64) int64 {
+	empty := false
+	for _, d := range shape {
+		if d < 0 {
+			return -1
+		}
+		empty = empty || d == 0
+	}
+	if empty {
+		return 0
+	}
 	n := int64(1)
 	for _, d := range shape {
-		if d == 0 {
-			return 0
-		}
-	}
-	for _, d := range shape {
 		high, low := bits.Mul64(uint64(n), uint64(d))
-		if high != 0 || int64(low) < 0 || d < 0 {
+		if high != 0 || int64(low) < 0 {
 			return -1
 		}
 		n = int64(low)

@@ -108,7 +108,11 @@ func TestNumElements(t *testing.T) {
 	require.Equal(t, int64(1), tensor.NumElements(nil))
 	require.Equal(t, int64(0), tensor.NumElements([]int64{math.MaxInt64, 0, 2}))
 	require.Equal(t, int64(-1), tensor.NumElements([]int64{math.MaxInt64, 2}))
-	require.Equal(t, int64(-1), tensor.NumElements([]int64{-1}))
+	for _, negative := range [][]int64{{-1}, {-1, 0}, {0, -1}, {-2, -3}, {math.MinInt64, 0}} {
+		require.Equal(t, int64(-1), tensor.NumElements(negative))
+		require.Panics(t, func() { tensor.New(tensor.F32, negative...) })
+		require.Panics(t, func() { tensor.Of([]float32{}, negative...) })
+	}
 }
 
 func TestDevices(t *testing.T) {
