@@ -41,6 +41,41 @@ func TestAbsentBackends(t *testing.T) {
 	require.Equal(t, 3.0, sum)
 }
 
+// The zero value has no backend, which its parameters say.
+func TestZeroParams(t *testing.T) {
+	var p Params[*CPU]
+	require.ErrorIs(t, p.Full("a", 1, 2).Err(), errNoBackend)
+	require.Equal(t, []string{"a"}, p.Names())
+	var any Params[Backend]
+	require.ErrorIs(t, any.Zeros("a", 2).Err(), errNoBackend)
+}
+
+// A layer of no inputs is its bias, which was NaN.
+func TestLayersOfNoInputs(t *testing.T) {
+	be := NewCPU()
+	p := NewParams(be, 1)
+	for _, y := range []cpuFloat{
+		Zeros(be, 2, 0).Linear(p.Linear("linear", 0, 3)), second(p.Linear("negative", -1, 3)), second(p.Conv2d("conv", 0, 3, 2)),
+	} {
+		for _, v := range list(t, y) {
+			require.True(t, -1 <= v && v < 1, v)
+		}
+	}
+}
+
+// Attributes may be absent: each operation has defaults, or says what it misses.
+func TestInferWithoutAttributes(t *testing.T) {
+	out, err := OpSoftmax.Infer(nil, []Info{{tensor.F32, []int64{2}}})
+	require.NoError(t, err)
+	require.Equal(t, Info{tensor.F32, []int64{2}}, out[0])
+	for op := Op(0); op < opCount+3; op++ {
+		for n := range 4 {
+			in := []Info{{tensor.F32, []int64{2, 2}}, {tensor.I64, []int64{2}}, {tensor.F32, []int64{2, 2}}}[:min(n, 3)]
+			require.NotPanics(t, func() { _, _ = op.Infer(nil, in) }, "%v of %d inputs", op, n)
+		}
+	}
+}
+
 func TestAbsentStrategyAndOptions(t *testing.T) {
 	ad := New[*CPU, Strategy](NewCPU(), nil)
 	require.Equal(t, "none", ad.Strategy())

@@ -28,8 +28,12 @@ func fail(format string, args ...any) ([3]Info, error) {
 var granularities = []string{"per_tensor", "per_channel", "per_token", "per_group", "per_block"}
 
 // Infer checks an operation's inputs and returns the types and shapes of its
-// outputs. It completes attributes: a negative axis, for example.
+// outputs. It completes attributes: a negative axis, for example. Nil stands
+// for none.
 func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
+	if at == nil {
+		at = new(Attr)
+	}
 	if o >= opCount {
 		return fail("autodiff: there is no operation %d", uint8(o))
 	}

@@ -69,16 +69,19 @@ func (p *Params[B]) Uniform(name string, bound float64, shape ...int) Float[B] {
 // Linear makes the weight [out, in] and the bias [out] of a fully connected
 // layer, named name.weight and name.bias, uniform within 1/sqrt(in).
 func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
-	bound := 1 / math.Sqrt(float64(in))
+	bound := boundOf(in)
 	return p.Uniform(name+".weight", bound, out, in), p.Uniform(name+".bias", bound, out)
 }
 
 // Conv2d makes the weight [out, in, kernel, kernel] and the bias [out] of a
 // convolution, uniform within 1/sqrt(in*kernel*kernel).
 func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := 1 / math.Sqrt(float64(in*kernel*kernel))
+	bound := boundOf(in * kernel * kernel)
 	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
 }
+
+// boundOf returns the bound of a layer's parameters: 1, not an infinity, where nothing goes in.
+func boundOf(in int) float64 { return 1 / math.Sqrt(float64(max(in, 1))) }
 
 func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B]) Float[B] {
 	if x, ok := p.byName[name]; ok {
@@ -102,6 +105,9 @@ func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B
 		if n := nodeOf(x.v); n != nil {
 			n.label.Store(&name)
 		}
+	}
+	if p.byName == nil { // the zero value
+		p.byName = map[string]Float[B]{}
 	}
 	p.names = append(p.names, name)
 	p.byName[name] = x
