@@ -16,7 +16,7 @@ func selectDevice(pl *plan) (Plan, error) {
 	p := &pl.problem
 	o := p.op
 	if pl.pref.Row != "" && pl.pref.Row != cudaRow {
-		return nil, errorf(InvalidProblem, o.name, "preference", "names row %q; want %q on %s", pl.pref.Row, cudaRow, p.device)
+		return nil, errorf(InvalidProblem, o.name, "preference", "names row %s; want %q on %s", quoted(pl.pref.Row), cudaRow, p.device)
 	}
 	if err := cuda.Available(); err != nil {
 		return nil, errorf(DeviceError, o.name, "device", "is %s, which cannot be used: %v", p.device, err)

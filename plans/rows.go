@@ -23,7 +23,7 @@ func SetRows(name string) error {
 	}
 	isa, ok := cpu.ParseISA(name)
 	if !ok {
-		return errorf(InvalidArgument, "", "ISOBIT_ROWS", "is %q; want go, avx2 or avx512", name)
+		return errorf(InvalidArgument, "", "ISOBIT_ROWS", "is %s; want go, avx2 or avx512", quoted(name))
 	}
 	rowsLimit.Store(int64(isa) + 1)
 	return nil
@@ -62,28 +62,28 @@ func verbosef(format string, a ...any) {
 func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err error) {
 	pl.compute, pl.accumulator = t.Compute, t.Compute
 	name := pl.problem.op.name
-	known := false
+	refusal := ""
 	for _, r := range table {
-		known = known || r.Name == pl.pref.Row
 		reason := ""
 		switch {
 		case pl.pref.Row != "" && r.Name != pl.pref.Row:
 			reason = "preference"
 		case r.Needs > rowsCap():
 			reason = "needs " + r.Needs.String()
+			refusal = fmt.Sprintf("%s; this machine, or ISOBIT_ROWS, allows %s", reason, rowsCap())
 		default:
 			if kernel, ok := r.Pick(t); ok {
 				pl.row, pl.needs = r.Name, r.Needs.String()
 				return kernel, nil
 			}
-			reason = "types"
+			reason, refusal = "types", "does not take these types"
 		}
 		pl.logRefusal(r.Name, reason)
 	}
-	if !known {
-		return kernel, errorf(InvalidProblem, name, "preference", "names row %q; want one of %v", pl.pref.Row, rowNames(table))
+	if refusal == "" { // no row has the name
+		return kernel, errorf(InvalidProblem, name, "preference", "names row %s; want one of %v", quoted(pl.pref.Row), rowNames(table))
 	}
-	return kernel, errorf(Unsupported, name, "preference", "names row %q, which does not take these types on this machine", pl.pref.Row)
+	return kernel, errorf(Unsupported, name, "preference", "names row %q, which %s", pl.pref.Row, refusal)
 }
 
 // logRefusal logs why a row was refused, once for all tables that have it.
