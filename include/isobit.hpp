@@ -71,12 +71,20 @@ template <class Function, class... Args> void call(Function function, Args... ar
   if (status != ISOBIT_OK) throw Error(status, err);
 }
 
-// Reads a text from one of isobit.h's functions that take buf, size, needed.
+// Reads a text from one of isobit.h's functions that take buf, size, needed. What
+// another thread sets may make it longer between two calls.
 template <class Function, class... Args> std::string text(Function function, Args... args) {
+  std::string result;
   size_t needed = 0;
   call(function, args..., static_cast<char *>(nullptr), size_t{0}, &needed);
-  std::string result(needed, '\0');
-  call(function, args..., &result[0], result.size(), &needed);
+  char err[1024];
+  isobit_status status;
+  do {
+    result.resize(needed);
+    err[0] = 0;
+    status = function(args..., &result[0], result.size(), &needed, err, sizeof err);
+  } while (status != ISOBIT_OK && needed > result.size());
+  if (status != ISOBIT_OK) throw Error(status, err);
   result.resize(needed - 1);
   return result;
 }

@@ -1,6 +1,7 @@
 // isobit.hpp: tensors, plans, the cache, errors, workspaces, threads.
 #include <isobit.hpp>
 
+#include <atomic>
 #include <iostream>
 #include <thread>
 
@@ -167,6 +168,20 @@ void vectors() {
   CHECK(thrown("2 tensors", [&] { isobit::run(quantize, few); }) == ISOBIT_INVALID_ARGUMENT);
 }
 
+// Texts that become longer while they are read: numbers of threads with more digits.
+void texts_that_change() {
+  const int32_t before = isobit::get_num_threads();
+  std::atomic<bool> over{false};
+  std::thread changes([&] {
+    while (!over)
+      for (const int32_t n : {1, 1000}) isobit::set_num_threads(n);
+  });
+  for (int i = 0; i < 2000; i++) CHECK(isobit::info().back() == '}');
+  over = true;
+  changes.join();
+  isobit::set_num_threads(before);
+}
+
 // A workspace of each thread's own, and the caller's.
 void workspaces() {
   std::vector<float> grad(4096 * 8, 1), all(512 * 8);
@@ -222,6 +237,7 @@ int main() {
   cache();
   cache_in_threads();
   vectors();
+  texts_that_change();
   workspaces();
   std::cout << "ok\n";
 }
