@@ -88,6 +88,26 @@ func TestSupport(t *testing.T) {
 	}
 }
 
+// What a caller does with the matrix changes no op.
+func TestSupportIsACopy(t *testing.T) {
+	for _, s := range plans.Support() {
+		for _, a := range s.Attributes {
+			clear(a.Words)
+		}
+		for _, a := range s.Args {
+			clear(a.DTypes)
+		}
+		clear(s.Rows)
+		clear(s.Devices)
+	}
+	_, err := plans.Parse("grid_sample input=f32[1,1,2,2] grid=f32[1,1,2,2] mode=nearest padding_mode=border")
+	require.NoError(t, err)
+	for _, s := range plans.Support() {
+		require.NotContains(t, s.Rows, "")
+		require.NotContains(t, s.Devices, "")
+	}
+}
+
 // A cap on rows holds for Select, and is lifted again.
 func TestSetRows(t *testing.T) {
 	defer plans.SetRows("")

@@ -127,7 +127,7 @@ func Support() (table []SupportOp) {
 			row.Args = append(row.Args, a)
 		}
 		for _, a := range o.attrs {
-			row.Attributes = append(row.Attributes, SupportAttr{a.name, attrKinds[a.kind], a.def, a.words, a.doc})
+			row.Attributes = append(row.Attributes, SupportAttr{a.name, attrKinds[a.kind], a.def, slices.Clone(a.words), a.doc})
 		}
 		table = append(table, row)
 	}

@@ -42,7 +42,8 @@ func ISA() string { return rowsCap().String() }
 
 // SetVerbose makes Select report each problem's text, the row taken (SKU.Row),
 // and the rows refused with the reason: a line per plan, and one before it per
-// row that was passed over. It is what ISOBIT_VERBOSE=1 sets; nil ends it.
+// row that was passed over. It is what ISOBIT_VERBOSE=1 sets; nil ends it. Every
+// goroutine that selects calls log, at the same time as others.
 func SetVerbose(log func(line string)) {
 	if log == nil {
 		verbose.Store(nil)
