@@ -122,6 +122,9 @@ func samplerOf(p *Problem) *sampler {
 		s.Size[axis] = input[len(input)-1-axis]
 		s.out[axis] = grid[len(grid)-2-axis]
 	}
+	if s.positions() == 0 { // nor rows to go through
+		s.out = [3]int64{}
+	}
 	s.imageBytes = s.channels * s.pixels() * p.DType("input").Size()
 	s.Mode = cpu.Mode(slices.Index(samplerAttrs[0].words, p.word("mode")))
 	s.Padding = cpu.Padding(slices.Index(samplerAttrs[1].words, p.word("padding_mode")))

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,6 +184,43 @@ func TestBackwardTakesTheRangeOfItsForward(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// Where nothing is written nothing is done, however many empty rows there are.
+func TestManyEmptyRows(t *testing.T) {
+	for _, text := range []string{
+		"weight_only_linear x=f32[1099511627776,0] weight=s8[0,0] bias=none group_size=1",
+		"quantized_linear x=s8[1099511627776,0] weight=s8[0,0] bias=none",
+		"matmul input=f32[1099511627776,0] other=f32[0,0]",
+		"grid_sample input=f32[1,2,3,3,3] grid=f32[1,1099511627776,0,5,3]",
+		"grid_sample_backward grad_output=f32[1,2,1099511627776,0] input=f32[1,2,3,3] grid=f32[1,1099511627776,0,2] mode=bicubic",
+		"quantize_per_token x=f32[1099511627776,0,3] zero_point=none q=s8 qmin=0 qmax=7",
+	} {
+		plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{})
+		require.NoError(t, err)
+		var args []tensor.View
+		for _, a := range plans.Describe(plan).Args {
+			dtype, _ := tensor.ParseDType(a.DType)
+			v := tensor.View{DType: dtype}
+			if a.Present {
+				v = tensor.New(dtype, 1)
+				v.Shape, v.Strides = a.Shape, make([]int64, len(a.Shape))
+				if n := tensor.NumElements(a.Shape); a.Direction == "out" && n > 0 {
+					v = tensor.New(dtype, a.Shape...)
+				}
+			}
+			args = append(args, v)
+		}
+		done := make(chan error, 1)
+		workspace := tensor.Bytes(tensor.New(tensor.I64, plan.WorkspaceSize()/8))
+		go func() { done <- plan.Run(0, workspace, args) }()
+		select {
+		case err := <-done:
+			require.NoError(t, err, text)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("still runs: %s", text)
 		}
 	}
 }
