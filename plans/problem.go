@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -39,7 +40,7 @@ func Parse(text string) (Problem, error) {
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
 		_, twice := given[key]
-		if !ok || twice || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) {
+		if !ok || twice || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
 			return Problem{}, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		given[key] = value
