@@ -56,10 +56,13 @@ func TestCMake(t *testing.T) {
 	run(t, nil, "cmake", "-S", root, "-B", build, "-DCMAKE_PREFIX_PATH="+root, "-DWANT="+version)
 	run(t, nil, "cmake", "--build", build)
 	run(t, nil, filepath.Join(build, "consumer"))
-	for _, newer := range []string{"0.999", "999.0"} {
-		out, err := exec.Command("cmake", "-S", root, "-B", build, "-DCMAKE_PREFIX_PATH="+root, "-DWANT="+newer).CombinedOutput()
-		if err == nil {
-			t.Errorf("find_package(isobit %s) was served:\n%s", newer, out)
+	for want, served := range map[string]bool{
+		"0.999": false, "999.0": false,
+		"0.0.1..." + version: true, "0.0.1...<" + version: false, "0.0.1...0.0.2": false, version + "...<0.999": true,
+	} {
+		out, err := exec.Command("cmake", "-S", root, "-B", build, "-DCMAKE_PREFIX_PATH="+root, "-DWANT="+want).CombinedOutput()
+		if (err == nil) != served {
+			t.Errorf("find_package(isobit %s): %v; want it served: %v\n%s", want, err, served, out)
 		}
 	}
 }
