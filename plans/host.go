@@ -32,9 +32,9 @@ func ThreadsOf() string {
 }
 
 // Work does a part of the run that a Parallel was given the ticket of. Calls
-// beyond maxThreads, and calls after the Parallel has returned, do nothing.
-// Threads are numbered from 0; one that keeps its number from run to run finds
-// much of its memory in its caches.
+// beyond maxThreads, and calls after the run, do nothing; a late one may find the
+// ticket with another run, which waits for it. Threads are numbered from 0; one
+// that keeps its number from run to run finds much of its memory in its caches.
 func Work(ticket, thread int) {
 	if ticket < 0 || ticket >= len(tickets) {
 		return
@@ -43,9 +43,9 @@ func Work(ticket, thread int) {
 	if c == nil {
 		return
 	}
-	thread = max(thread, 0)
-	if number := int(c.team.entered.Add(1)) - 1; number < c.team.workers {
-		c.work(number, thread)
+	if number := c.team.entered.Add(1) - 1; number < MaxThreads && int(number) < c.team.workers {
+		c.work(int(number), max(thread, 0))
+		c.team.end()
 	}
 }
 
@@ -59,7 +59,9 @@ func (c *call) runOnHost(workers int) bool {
 	for i := range tickets {
 		if tickets[i].CompareAndSwap(nil, c) {
 			c.team.workers = workers
+			c.team.working.Store(0)
 			c.team.entered.Store(0)
+			defer c.team.close()
 			c.lend(*run, i)
 			c.work(0, 0) // what is left, should no thread have come
 			return true

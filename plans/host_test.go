@@ -3,9 +3,11 @@ package plans_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,6 +82,30 @@ func TestParallelIsShared(t *testing.T) {
 	wg.Wait()
 	require.Positive(t, asked.Load())
 	require.Positive(t, panics.Load())
+}
+
+// A host that returns before its calls, which then are this run's, another's or nobody's.
+func TestParallelThatDoesNotWait(t *testing.T) {
+	defer plans.SetParallelCost(1 << 10)()
+	defer plans.SetParallel(nil)
+	defer plans.SetBeforeJob(func(worker int) {
+		if worker > 0 {
+			time.Sleep(time.Millisecond) // jobs that last longer than the caller's
+		}
+	})()
+	var calls sync.WaitGroup
+	plans.SetParallel(func(ticket, maxThreads int) {
+		for i := range maxThreads {
+			calls.Go(func() { plans.Work(ticket, i) })
+		}
+		runtime.Gosched()
+	})
+	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
+	want := run(t, c, definition)
+	for range 200 {
+		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 4}}, want, "a host that does not wait")
+	}
+	calls.Wait()
 }
 
 // A host that panics, as often as there are tickets and once more, and calls of

@@ -12,7 +12,7 @@ type team struct {
 	shares  []share
 	memory  [maxShares]share
 	workers int           // how many the host was asked for
-	entered atomic.Int64  // how many of those have come
+	entered atomic.Int64  // how many of those have come, from closed on when none may
 	working atomic.Int64  // workers other than the caller that have not ended
 	done    chan struct{} // told by the last of them if the caller is asleep
 	failed  atomic.Pointer[panicError]
@@ -157,6 +157,15 @@ func (t *team) wait() {
 	if t.working.Add(asleep) != asleep {
 		<-t.done
 	}
+}
+
+// closed is what entered begins at when the run is over: more than any threads there are.
+const closed = 1 << 31
+
+// close lets no more of the host's threads in and waits for those that came, if the host did not.
+func (t *team) close() {
+	t.working.Add(min(t.entered.Swap(closed), int64(t.workers)))
+	t.wait()
 }
 
 // end is the last that a worker does with the team: from then on it may be
