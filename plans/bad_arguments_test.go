@@ -303,3 +303,10 @@ func TestBadValues(t *testing.T) {
 		}
 	}
 }
+
+// No index names a row of an empty table.
+func TestIndicesOfNoRows(t *testing.T) {
+	c := caseOf(t, testcase.Small, "embedding weight=f32[0,3] indices=i32[2]")
+	_, err := c.Run(testcase.Options{})
+	require.Regexp(t, `^is -?\d+ at position 0; the table has no rows$`, requireKind(t, err, plans.InvalidArgument).Msg)
+}

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"fmt"
 	"math"
 	"unsafe"
 
@@ -99,7 +100,11 @@ func checkIndices(c *call, outside cpu.IndexSearch, indices *tensor.View, rows i
 	if at < 0 {
 		return nil
 	}
-	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; want 0 to %d", indexAt(indices, at), at, rows-1)
+	want := fmt.Sprintf("want 0 to %d", rows-1)
+	if rows == 0 {
+		want = "the table has no rows"
+	}
+	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; %s", indexAt(indices, at), at, want)
 }
 
 // indexAt returns the index at a row-major position.
