@@ -162,6 +162,7 @@ func TestViewsThatCannotBeRead(t *testing.T) {
 		"elements have bytes of the":  func(v *tensor.View) { v.DType = tensor.S4 },
 		"elements have bytes of thei": func(v *tensor.View) { v.DType = tensor.DType(99) },
 		"want a tensor in host":       func(v *tensor.View) { v.Device.Kind = tensor.CUDA },
+		"it reaches beyond all":       func(v *tensor.View) { v.Strides, v.Low, v.High = []int64{1 << 60, 1}, 0, 0 },
 		"no tensor has this shape":    func(v *tensor.View) { v.Shape = []int64{-2, -2} },
 	} {
 		v := tensor.Of([]float32{1, 2, 3, 4}, 2, 2)

@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
@@ -76,10 +77,12 @@ func checkView(v *tensor.View) error {
 		return fmt.Errorf("autodiff: cannot copy %v: it has %d strides; want one for each dimension", v, len(v.Strides))
 	case v.Data == nil && v.NumElements() > 0:
 		return fmt.Errorf("autodiff: cannot copy %v: its data is nil; want the address of its elements", v)
-	case v.Low != 0 || v.High != 0:
-		if lo, hi := v.Extent(); lo < v.Low || hi > v.High {
-			return fmt.Errorf("autodiff: cannot copy %v: it spans bytes [%d, %d); want at most [%d, %d), which its memory has", v, lo, hi, v.Low, v.High)
-		}
+	}
+	switch lo, hi := v.Extent(); {
+	case lo == math.MinInt64:
+		return fmt.Errorf("autodiff: cannot copy %v: it reaches beyond all memory", v)
+	case (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High):
+		return fmt.Errorf("autodiff: cannot copy %v: it spans bytes [%d, %d); want at most [%d, %d), which its memory has", v, lo, hi, v.Low, v.High)
 	}
 	return nil
 }

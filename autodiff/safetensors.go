@@ -75,7 +75,7 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 	seen := map[string]bool{"__metadata__": true}
 	for _, t := range tensors {
 		v := &t.View
-		if n := v.NumElements(); fileTypes[v.DType] == "" || n < 0 || n > 0 && v.Data == nil || !v.IsContiguous() || !v.Device.IsCPU() || seen[t.Name] {
+		if fileTypes[v.DType] == "" || !v.Device.IsCPU() || checkView(v) != nil || !v.IsContiguous() || seen[t.Name] {
 			return fmt.Errorf("autodiff: safetensors: %q is %v; want a name of its own and a compact tensor in host memory", t.Name, v)
 		}
 		if !utf8.ValidString(t.Name) {

@@ -62,6 +62,9 @@ func TestUnwritableSafetensors(t *testing.T) {
 		{"a", tensor.View{DType: tensor.F32, Shape: []int64{1}}},
 		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{-1}}},
 		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{2}, Strides: []int64{2}}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{2}, Strides: []int64{}}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F64, Shape: []int64{1 << 61}}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{3}, High: one.High}},
 	} {
 		var b bytes.Buffer
 		require.Error(t, WriteSafetensors(&b, []NamedView{bad}, nil), "%v", bad.View)

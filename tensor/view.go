@@ -231,10 +231,15 @@ func ShapeString(shape []int64) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// Bytes returns the memory of a compact CPU tensor. It panics for any other.
+// Bytes returns the memory of a compact CPU tensor. It panics for any other, and
+// where Low and High say that the memory is not all there.
 func Bytes(v View) []byte {
 	if !v.IsContiguous() || !v.Device.IsCPU() {
 		panic("tensor.Bytes: the tensor is not compact in host memory")
+	}
+	lo, hi := v.Extent()
+	if hi > lo && (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
+		panic(fmt.Sprintf("tensor.Bytes: %s spans bytes [%d, %d) of its memory, which has [%d, %d)", v, lo, hi, v.Low, v.High))
 	}
 	return unsafe.Slice((*byte)(v.Data), v.NumElements()*v.DType.Size())
 }

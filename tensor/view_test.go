@@ -56,6 +56,12 @@ func TestViews(t *testing.T) {
 	column := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}
 	require.False(t, column.IsContiguous())
 	require.Panics(t, func() { tensor.Bytes(column) })
+	longer := v
+	longer.Shape = []int64{2, 4}
+	require.PanicsWithValue(t, "tensor.Bytes: f32[2,4] spans bytes [0, 32) of its memory, which has [0, 24)", func() { tensor.Bytes(longer) })
+	require.Panics(t, func() { tensor.Slice[float32](longer) })
+	longer.Shape = []int64{9, 0}
+	require.Empty(t, tensor.Bytes(longer))
 	one := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{1, 3}, Strides: []int64{77, 1}}
 	require.True(t, one.IsContiguous())
 }
