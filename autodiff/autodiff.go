@@ -139,7 +139,7 @@ func (a *Autodiff[B, C]) GradRemove(x Float[*Autodiff[B, C]], g *Gradients[B]) (
 }
 
 // GradReplace puts another gradient in place of x's, or the first one. Its
-// type and shape must be x's.
+// type and shape must be x's. What Grad gave before is released.
 func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], grad Float[B]) error {
 	if err := x.Err(); err != nil {
 		return err

@@ -158,15 +158,18 @@ func (g *gradients) replace(n *node, v Value) error {
 	if info.DType != n.out.DType || !slices.Equal(info.Shape, n.out.Shape) {
 		return fmt.Errorf("autodiff: grad_replace: the gradient is %v; want the type and shape of %v", info, n)
 	}
-	v, err := v.Share()
+	own, err := v.Share()
 	if err != nil {
 		return fmt.Errorf("autodiff: grad_replace: %w", err)
 	}
-	if e := g.find(n.id); e != nil {
+	switch e := g.find(n.id); {
+	case e == nil:
+		g.add(n, own)
+	case e.v == v: // what Grad gave
+		own.Release()
+	default:
 		e.v.Release()
-		e.v = v
-		return nil
+		e.v = own
 	}
-	g.add(n, v)
 	return nil
 }
