@@ -34,6 +34,16 @@ func TestAbsentBackends(t *testing.T) {
 		}
 		require.ErrorIs(t, err, errNoBackend, name)
 	}
+	zero, made := new(Autodiff[*CPU, None]), New(NewCPU(), None{})
+	x := made.Track(Full(made, 1))
+	_, err := zero.Backward(x)
+	for name, err := range map[string]error{
+		"full": Full(zero, 1, 2).Exp().Err(), "view": FromView(zero, tensor.Of([]float32{1})).Err(), "params": NewParams(zero, 1).Zeros("a", 2).Err(),
+		"track": zero.Track(x).Err(), "inner": zero.Inner(x).Err(), "from inner": zero.FromInner(made.Inner(x)).Err(), "detach": zero.Detach(x).Err(),
+		"within": Full(New(zero, None{}), 1).Err(), "backward": err,
+	} {
+		require.ErrorIs(t, err, errNoBackend, "of the zero value: %s", name)
+	}
 	require.Equal(t, "autodiff(nil)", New[*CPU](nil, None{}).Name())
 
 	sum, err := Floats(&CPU{}, []float32{1, 2}).Sum().Item()

@@ -73,6 +73,9 @@ func WithSeed[B Backend](seed Float[B]) BackwardOption {
 // KeepGraph leaves the graph for another Backward.
 func KeepGraph() BackwardOption { return func(o *backwardOptions) { o.keep = true } }
 
+// unmade reports whether a is the zero value.
+func (a *Autodiff[B, C]) unmade() bool { return a.engine == nil }
+
 // InnerBackend returns the backend that is decorated.
 func (a *Autodiff[B, C]) InnerBackend() B { return a.b }
 
@@ -165,6 +168,9 @@ func innerOf[S, B Backend](e *engine, be B, x Tensor[S]) Tensor[B] {
 	if x.v == nil {
 		return out
 	}
+	if e == nil {
+		return Tensor[B]{be: be, err: errNoBackend}
+	}
 	v, err := e.hold(x.v)
 	if err == nil {
 		v, err = v.Share()
@@ -182,6 +188,9 @@ func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
 	out := Tensor[S]{be: be, err: x.err}
 	if x.v == nil {
 		return out
+	}
+	if e == nil {
+		return Tensor[S]{be: be, err: errNoBackend}
 	}
 	v, err := x.v.Share()
 	if err == nil && !e.inner.Owns(v) {

@@ -67,15 +67,19 @@ type Backend interface {
 
 var errNoBackend = errors.New("autodiff: the backend is nil; want one, such as NewCPU makes")
 
-// isNil reports whether there is nothing: an interface or a pointer that is nil.
+// isNil reports whether there is nothing: an interface or a pointer that is nil, or
+// an Autodiff that New did not make.
 func isNil(it any) bool {
 	switch v := reflect.ValueOf(it); v.Kind() {
 	case reflect.Invalid:
 		return true
 	case reflect.Pointer:
-		return v.IsNil()
+		if v.IsNil() {
+			return true
+		}
 	}
-	return false
+	zero, ok := it.(interface{ unmade() bool })
+	return ok && zero.unmade()
 }
 
 // noBackend stands for an inner backend that is nil, so that using it is an error.

@@ -32,6 +32,9 @@ type backwardOptions struct {
 // backward differentiates a tensor and returns the gradients of the leafs, and
 // of what was marked with Keep.
 func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
+	if e == nil {
+		return nil, errNoBackend
+	}
 	x, ok := v.(*Var)
 	if !ok || x.e != e {
 		return nil, fmt.Errorf("autodiff: backward: %v belongs to another backend than this %s", infoOf(v), e.Name())

@@ -226,6 +226,9 @@ func (n *node) begins() bool {
 
 // leafVar makes a tracked leaf that shares a tensor's elements.
 func (e *engine) leafVar(v Value) (Value, error) {
+	if e == nil {
+		return nil, errNoBackend
+	}
 	inner, err := e.hold(v)
 	if err != nil {
 		return nil, fmt.Errorf("autodiff: track: %w", err)
