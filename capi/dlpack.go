@@ -87,6 +87,9 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	switch t.device.device_type {
 	case C.kDLCPU, C.kDLCUDAHost:
 		v.Device = tensor.Device{Kind: tensor.CPU}
+	case C.kDLExtDev:
+		v.Device = tensor.Device{Kind: tensor.Meta}
+		return "" // data is never touched
 	case C.kDLCUDA, C.kDLCUDAManaged:
 		v.Device = tensor.Device{Kind: tensor.CUDA, Index: int32(t.device.device_id)}
 	default:

@@ -243,7 +243,9 @@ ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_pr
                                             char *err, size_t err_size);
 
 /* Says whether isobit_plan_run would take these tensors, without running.
- * args: see isobit_plan_run. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
+ * args: see isobit_plan_run. A tensor on kDLExtDev stands for one that is not there
+ * yet: its type and shape are checked, its data may be NULL, and values (indices,
+ * offsets, zero points) are not looked at. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
 ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
                                                    char *err, size_t err_size);
 

@@ -19,12 +19,21 @@ func (pl *plan) checkArgs(c *call) error {
 		}
 		return errorf(InvalidArgument, o.name, "args", "has %d tensors; want %d: %s", len(c.args), len(o.args), strings.Join(names, ", "))
 	}
+	meta := false
 	for i := range c.args {
 		at, err := pl.checkArg(&c.args[i], i)
 		if err != nil {
 			return err
 		}
 		c.places[i] = at
+		if c.args[i].Device.Kind == tensor.Meta {
+			if meta = true; !c.takesMeta {
+				return errorf(InvalidArgument, o.name, o.args[i].name, "is on meta; want %s", pl.problem.device)
+			}
+		}
+	}
+	if meta {
+		return nil
 	}
 	if err := pl.checkOverlap(c); err != nil {
 		return err
@@ -55,7 +64,7 @@ func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
 		return bad("is %s; want %s%s", v, want, tensor.ShapeString(pl.shapes[i][0]))
 	case want == tensor.None:
 		return place{}, nil
-	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()):
+	case v.Device.Kind != tensor.Meta && v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()):
 		return bad("is on %s; want %s", v.Device, pl.problem.device)
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
 		return bad("has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
@@ -65,7 +74,7 @@ func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
 		return bad("is read-only; it is an output")
 	}
 	lo, hi := v.Extent()
-	if lo == hi { // no elements
+	if lo == hi || v.Device.Kind == tensor.Meta { // no elements, or none in memory
 		return place{}, nil
 	}
 	if v.Data == nil {

@@ -3,6 +3,7 @@ package plans_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,37 @@ func TestPlansDescribeThemselves(t *testing.T) {
 		require.NoError(t, err)
 		var back plans.Description
 		require.NoError(t, json.Unmarshal(text, &back))
+	})
+}
+
+// Arguments without memory are held against the problem, and run by nobody.
+func TestArgumentsOnMeta(t *testing.T) {
+	forEachOp(t, testcase.Small, 5, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+		plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
+		require.NoError(t, err)
+		described := plans.Describe(plan).Args
+		args := make([]tensor.View, len(described))
+		for i, a := range described {
+			if a.Present {
+				d, _ := tensor.ParseDType(a.DType)
+				if d.Packed() {
+					d = tensor.U8
+				}
+				args[i] = tensor.View{DType: d, Shape: a.Shape, Device: tensor.Device{Kind: tensor.Meta}}
+			}
+		}
+		require.NoError(t, plan.CanImplement(args))
+		e := requireKind(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args), plans.InvalidArgument)
+		require.Equal(t, "is on meta; want cpu", e.Msg)
+		for i := range args {
+			if !args[i].Present() {
+				continue
+			}
+			other := slices.Clone(args)
+			other[i].Shape = append(slices.Clone(args[i].Shape), 2)
+			e := requireKind(t, plan.CanImplement(other), plans.InvalidArgument)
+			require.Equal(t, []any{described[i].Name, true}, []any{e.Arg, strings.HasPrefix(e.Msg, "has shape ")})
+		}
 	})
 }
 

@@ -90,7 +90,7 @@ func getCall() *call { return calls.Get().(*call) }
 // trip over one whose memory was given back.
 
 func putCall(c *call) {
-	c.plan, c.args, c.workspace = nil, nil, nil
+	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
 	if c.rowSums.out != nil {
 		c.rowSums = rowSumsCall{}
 	}

@@ -36,7 +36,9 @@ type Plan interface {
 	// Problem returns what was selected for.
 	Problem() Problem
 	// CanImplement checks the arguments against the problem: number, types,
-	// shapes, devices, bounds of memory, overlap.
+	// shapes, devices, bounds of memory, overlap, values. Of a View on
+	// tensor.Meta, which has no memory, type and shape are checked; with one
+	// among them, values are not.
 	CanImplement(args []tensor.View) error
 	// WorkspaceSize returns the bytes that Run needs, exactly.
 	WorkspaceSize() int64
@@ -101,6 +103,7 @@ type call struct {
 	stream      Stream
 	workspace   []byte
 	args        []tensor.View
+	takesMeta   bool // nothing is computed: arguments may be without memory
 	places      [maxArgs]place
 	anchored    []tensor.View // args, where ownArgs made them the call's
 	threads     int
@@ -222,7 +225,7 @@ func (pl *plan) threads() int {
 func (pl *plan) CanImplement(args []tensor.View) error {
 	c := getCall()
 	defer putCall(c)
-	c.plan, c.args = pl, args
+	c.plan, c.args, c.takesMeta = pl, args, true
 	return pl.checkArgs(c)
 }
 

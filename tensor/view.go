@@ -18,6 +18,9 @@ type DeviceKind int32
 const (
 	CPU  DeviceKind = 1
 	CUDA DeviceKind = 2
+	// Meta is no memory at all, but a type and a shape: DLPack's type for what
+	// extends it. Plan.CanImplement takes such Views.
+	Meta DeviceKind = 12
 )
 
 // Device is one place where tensors lie. The zero value is the CPU.
@@ -36,6 +39,8 @@ func (d Device) String() string {
 		return "cpu"
 	case d.Kind == CUDA:
 		return fmt.Sprintf("cuda:%d", d.Index)
+	case d.Kind == Meta:
+		return "meta"
 	}
 	return fmt.Sprintf("device(%d):%d", d.Kind, d.Index)
 }

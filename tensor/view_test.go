@@ -125,5 +125,6 @@ func TestDevices(t *testing.T) {
 	require.Equal(t, "cpu", tensor.Device{}.String())
 	require.Equal(t, "cpu", tensor.Device{Kind: tensor.CPU}.String())
 	require.Equal(t, "cuda:2", tensor.Device{Kind: tensor.CUDA, Index: 2}.String())
+	require.Equal(t, "meta", tensor.Device{Kind: tensor.Meta}.String())
 	require.Equal(t, "device(9):1", tensor.Device{Kind: 9, Index: 1}.String())
 }

@@ -102,10 +102,40 @@ int read_attribute(call *c, int i, PyObject *o) {
 
 /* ---- inputs ---- */
 
+void take_shape(call *c, int i, const int64_t *extents, int64_t rank, DLDataType dtype) {
+  DLTensor *t = &c->args[i].t;
+  t->device.device_type = kDLExtDev;
+  t->dtype = dtype;
+  t->ndim = (int32_t)rank;
+  t->shape = c->extents[i];
+  memcpy(t->shape, extents, (size_t)rank * sizeof *extents);
+}
+
+/* The type and shape of a fake tensor or one on meta, whose extents are ints. */
+static int read_shape(call *c, int i, PyObject *o) {
+  memset(&c->args[i], 0, sizeof c->args[i]);
+  c->args[i].object = o;
+  if (PyObject_IsInstance(o, torch.types[0]) <= 0)
+    return tensor_take(o, &c->args[i], c->op->name, c->op->tensors[i].name);
+  int64_t extents[MAX_RANK];
+  PyObject *shape = PyObject_GetAttrString(o, "shape"), *dtype = PyObject_GetAttrString(o, "dtype");
+  Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
+  DLDataType type = {UINT8_MAX, 0, 1}; /* of none that isobit knows */
+  for (Py_ssize_t d = 0; d < rank && d < MAX_RANK; d++) extents[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+  for (int k = 0; k < torch.n_dtypes; k++)
+    if (torch.dtypes[k].object == dtype) type = (DLDataType){torch.dtypes[k].code, torch.dtypes[k].bits, 1};
+  Py_XDECREF(shape);
+  Py_XDECREF(dtype);
+  if (PyErr_Occurred()) return -1;
+  take_shape(c, i, extents, rank < MAX_RANK ? rank : MAX_RANK, type);
+  c->args[i].t.ndim = (int32_t)rank; /* more is refused next */
+  return 0;
+}
+
 int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   int direct = c->strict || is_plain(o);
-  int failed = !direct || tensor_take(o, &c->args[i], c->op->name, t->name);
+  int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->name));
   c->taken[i] = (unsigned char)direct;
   if (!failed && c->args[i].t.ndim > MAX_RANK) {
     PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,

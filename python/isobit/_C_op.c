@@ -3,12 +3,13 @@
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
- * outputs (None: allocate). Three callables share the code:
+ * outputs (None: allocate). Four callables share the code:
  *   run    checks everything and raises
  *   fast   answers NotImplemented where the call needs torch's dispatcher: a
  *          gradient is wanted, a mode is active, a tensor is not plain, or no
  *          plan takes the problem (the dispatcher's path then says why)
- *   check  as fast, but computes nothing and answers None: whether fast would */
+ *   check  as fast, but computes nothing and answers None: whether fast would
+ *   infer  as run, for fake tensors: raises what types and shapes are reason for, and answers None */
 #include "_C_op.h"
 
 #include <string.h>
@@ -109,12 +110,14 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict, int only_check) {
+static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict, int only_check,
+                        int only_shapes) {
   call c;
   c.op = PyCapsule_GetPointer(self, "isobit.op");
   if (!c.op || lib_ready()) return NULL;
   c.strict = strict;
   c.only_check = only_check;
+  c.only_shapes = only_shapes;
   c.missed = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -141,13 +144,16 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 }
 
 static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1, 0);
+  return invoke(self, args, nargs, 1, 0, 0);
 }
 static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 0);
+  return invoke(self, args, nargs, 0, 0, 0);
 }
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 1);
+  return invoke(self, args, nargs, 0, 1, 0);
+}
+static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, 1, 1, 1);
 }
 
 /* ---- registration ---- */
@@ -162,14 +168,15 @@ static int define_output(op_tensor *t, PyObject *parts) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast, check); see _signature.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast, check, infer); see _signature.py */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;
-  static PyMethodDef methods[3] = {
+  static PyMethodDef methods[4] = {
       {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
       {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
       {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
+      {"infer", (PyCFunction)(void (*)(void))op_infer, METH_FASTCALL, NULL},
   };
   PyObject *ins, *attrs, *outs;
   op *o = PyMem_Calloc(1, sizeof *o); /* ops live as long as the process */
@@ -212,8 +219,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   PyObject *self = PyCapsule_New(o, "isobit.op", NULL);
   if (!self) goto fail;
   PyObject *calls =
-      Py_BuildValue("NNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
-                    PyCFunction_NewEx(&methods[2], self, NULL));
+      Py_BuildValue("NNNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
+                    PyCFunction_NewEx(&methods[2], self, NULL), PyCFunction_NewEx(&methods[3], self, NULL));
   Py_DECREF(self);
   return calls;
 fail:

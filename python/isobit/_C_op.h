@@ -65,15 +65,18 @@ typedef struct {
   op *op;
   int strict, missed; /* missed: answer NotImplemented */
   int only_check; /* nothing is computed */
+  int only_shapes; /* tensors have no memory */
   int n;
   tensor_arg args[MAX_ARGS];
   unsigned char present[MAX_ARGS], taken[MAX_ARGS], given[MAX_ARGS]; /* given: by out= */
   value values[MAX_ATTRS];
   PyObject *made[MAX_ARGS]; /* new references to outputs */
+  int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes */
 } call;
 
 /* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */
 int take(call *c, int i, PyObject *o); /* fills args[i] from o */
+void take_shape(call *c, int i, const int64_t *extents, int64_t rank, DLDataType dtype); /* ... of what has no memory */
 int take_input(call *c, int i, PyObject *o);
 int read_attribute(call *c, int i, PyObject *o);
 int make_output(call *c, int i, PyObject *given);

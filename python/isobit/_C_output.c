@@ -246,6 +246,10 @@ int make_output(call *c, int i, PyObject *given) {
   if (given && given != Py_None) {
     c->given[i] = 1;
     if (take_given(c, i, given, &s, dtype)) return -1;
+  } else if (c->only_shapes) {
+    memset(a, 0, sizeof *a);
+    take_shape(c, i, s.extents, s.rank, (DLDataType){torch.dtypes[dtype].code, torch.dtypes[dtype].bits, 1});
+    c->present[i] = 1;
   } else {
     if (!(c->made[i] = allocate(c, t, &s, dtype))) {
       c->missed = !c->strict; /* what makes it too large, or negative, the dispatcher's path says */

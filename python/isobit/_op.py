@@ -19,7 +19,7 @@ from . import _C
 from ._explain import NAMES, check_attributes, explain, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
-from ._signature import NUMBER_AS_FLOAT, Signature
+from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
 
 OPS: dict[str, Op] = {}
 
@@ -66,7 +66,7 @@ class Op:
         self.name = schema.partition("(")[0]
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
-        self.run, self.fast, self.check = _C.define(self.name, plan, *self.signature.for_extension())
+        self.run, self.fast, self.check, self.infer = _C.define(self.name, plan, *self.signature.for_extension())
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -96,8 +96,11 @@ class Op:
 
     def checked_run(self, *args: Any) -> Any:
         """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
+        return self._speaking(self.run, self._packed_in_rows(args))
+
+    def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
-            return self.run(*self._packed_in_rows(args))
+            return call(*args)
         except (TypeError, ValueError) as error:
             names = {**NAMES, **self.names}
             text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
@@ -122,7 +125,11 @@ class Op:
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
             self.check_devices(args)
-            outputs = self.signature.allocate(self.complete(args))
+            args = self.complete(args)
+            if not is_symbolic(args):  # else a check would add guards, or has no numbers to go by
+                explain(self, args)
+                self._speaking(self.infer, args)
+            outputs = self.signature.allocate(args)
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
         return fake
@@ -296,6 +303,14 @@ def check_out(out: Any, *inputs: Any) -> None:
         raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
 
 
+def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
+    """Raises where out is not what the result is, as the direct call does."""
+    if out.dtype != y.dtype:
+        raise ValueError(f"{name}: out is {out.dtype}; want {y.dtype}")
+    if out.shape != y.shape:
+        raise ValueError(f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}")
+
+
 def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     """The call with a given output, where the direct call did not take it."""
     if not isinstance(out, torch.Tensor):
@@ -311,8 +326,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
         y = op(*args)
-        if y.shape != out.shape or y.dtype != out.dtype:
-            raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
+        check_result(op.name, out, y)
         return out.copy_(y)
     try:
         op.checked_run(*op.with_tensors(args), out)

@@ -44,6 +44,15 @@ _PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
 _OUTPUT = re.compile(r"(\w+)(\[\])? = ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
 
 
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def is_symbolic(args: tuple[Any, ...]) -> bool:
+    """Whether an attribute, or an extent of a tensor, is no number but a symbol."""
+    items = (a.shape if isinstance(a, torch.Tensor) else a if isinstance(a, (list, tuple)) else (a,) for a in args)
+    return any(isinstance(i, _SYMBOLS) for some in items for i in some)
+
+
 class Input(NamedTuple):
     name: str
     shaped: bool  # its shape is part of the problem

@@ -114,6 +114,15 @@ static void tensors(void) {
   BAD_X("f64", bad.dl.dtype.bits = 64);
   BAD_X("device", bad.dl.device.device_type = kDLMetal);
   BAD_X(": x ", bad.dl.device.device_type = kDLCUDA);
+  /* What is not there yet has a type and a shape, and does not run. */
+  DLTensor later = x.dl;
+  later.device.device_type = kDLExtDev;
+  later.data = NULL;
+  const DLTensor *coming[] = {&later, &scale.dl, &zero_point.dl, &q.dl};
+  OK(isobit_plan_can_implement(plan, coming, 4, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, ": x is on meta", isobit_plan_run(plan, NULL, NULL, 0, coming, 4, err, sizeof err));
+  later.ndim = 1;
+  FAILS(ISOBIT_INVALID_ARGUMENT, ": x has shape", isobit_plan_can_implement(plan, coming, 4, err, sizeof err));
   /* Outputs may overlap neither inputs nor each other, nor themselves. */
   DLTensor alias = q.dl;
   alias.data = x.dl.data;

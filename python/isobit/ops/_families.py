@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
@@ -79,7 +80,8 @@ def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ..
         raise TypeError(f"{op}: {name} must be None, not {spell(zero_point)}: 8-bit float codes have a scale only")
     if isinstance(zero_point, Tensor):
         check_dense(op, **{name: zero_point})
-        is_zero = not zero_point.is_floating_point() and not is_dynamo_compiling()
+        is_traced = is_dynamo_compiling() or isinstance(zero_point, FakeTensor)  # where no value is known either
+        is_zero = not zero_point.is_floating_point() and not is_traced
         is_zero = is_zero and (zero_point.is_meta or not zero_point.any())  # nobody knows a meta tensor's values
     else:
         is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)

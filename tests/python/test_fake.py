@@ -1,0 +1,130 @@
+"""Calls of tensors without memory: on meta, fake ones, and what torch.export and torch.compile trace. What is wrong
+with them is said as it is of real ones, in the same words, before anything runs."""
+
+from functools import partial
+
+import isobit
+import pytest
+import torch
+from kit import assert_same
+from test_arguments import CASES, good
+from test_errors import BAD
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.complex64, torch.bool)  # fmt: skip
+# What is said of values and of memory, which nobody knows of a tensor that has none, or of one on meta beside others.
+UNKNOWN = ("at position", "on meta", "elements overlap", "8-bit float codes", "as_strided", "allocate memory")
+
+
+def outcome(f, *args, **keywords):
+    """What a call raises, or the shapes and types that it answers."""
+    try:
+        with torch.no_grad():
+            y = f(*args, **keywords)
+    except Exception as error:
+        return type(error), str(error)
+    return tree_map_only(torch.Tensor, lambda t: (t.shape, t.dtype, t.is_contiguous()), y)
+
+
+def on_meta(f, *args, **keywords):
+    args, keywords = tree_map_only(torch.Tensor, lambda t: t.to("meta"), (args, keywords))
+    return outcome(f, *args, **keywords)
+
+
+def faked(f, *args, **keywords):
+    with FakeTensorMode() as mode:
+        args, keywords = tree_map_only(torch.Tensor, mode.from_tensor, (args, keywords))
+        return outcome(f, *args, **keywords)
+
+
+def others(name, value):
+    """Wrong values of the right kind, and some right ones."""
+    if isinstance(value, torch.Tensor):
+        for d in range(value.dim()):
+            yield from (
+                value.narrow(d, 0, 0),
+                value.narrow(d, 0, 1).clone(),
+                value.select(d, 0),
+                torch.cat([value] * 2, d),
+            )
+        yield from (value[None], value[..., None])
+        yield from (value.to(dtype) for dtype in DTYPES)
+    elif isinstance(value, (list, tuple)) and name != "output_mask":
+        yield from ([], value[:-1], [*value, 1], [-1, *value[1:]], [0, *value[1:]], [5, *value[1:]])
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield from (-9, -1, 0, 1, 2, 5, 300, 2**40)
+    elif isinstance(value, str):
+        yield from ("max", "nearest", "no such word")
+    elif isinstance(value, torch.dtype):
+        yield from (torch.int8, torch.uint8, torch.int4, torch.float32, torch.float8_e4m3fn, torch.int32)
+    yield None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "argument"), [c for c in CASES if not c[0].startswith("set_")], ids=lambda v: v)
+def test_what_is_wrong_is_said_of_tensors_without_memory(name, argument):
+    f = getattr(isobit, name)
+    for value in others(argument, good(name)[argument]):
+        arguments = good(name) | {argument: value}
+        if argument != "out" and "out" in arguments:
+            arguments["out"] = None
+        real = outcome(f, **arguments)
+        if any(words in str(real) for words in UNKNOWN):
+            continue
+        for way in (on_meta, faked):
+            assert way(f, **arguments) == real, (argument, getattr(value, "shape", value), getattr(value, "dtype", ""))
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_without_memory(case, monkeypatch):
+    real = outcome(BAD[case][2])
+    if any(words in str(real) for words in UNKNOWN):
+        pytest.skip("of values or memory")
+    names = {name for name, _ in CASES}
+    for way in (on_meta, faked):
+
+        def raising(f, *args, way=way, **keywords):
+            kind, text = way(f, *args, **keywords)
+            raise kind(text)
+
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setattr(isobit, name, partial(raising, getattr(isobit, name)))
+            assert outcome(BAD[case][2]) == real
+
+
+class Layers(torch.nn.Module):
+    """A few ops whose shapes follow from those of others."""
+
+    def forward(self, x, scale, weight):
+        y = isobit.fake_quantize_per_channel_affine(x, scale, None, 1, -8, 7)
+        codes, s, z = isobit.quantize_per_channel_group_dynamic(y, 4)
+        y = isobit.dequantize_per_channel_group(codes, s, z, -8, 7, torch.int8, 4)
+        return isobit.linear(y, weight), isobit.quantized_linear(y, weight)
+
+
+def test_shapes_that_are_symbols_get_no_guards():
+    """What is checked of numbers is not asked of symbols: a graph for every number of rows stays one."""
+    given = torch.ones(5, 8), torch.ones(8), torch.ones(3, 8)
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(Layers(), given, dynamic_shapes=({0: rows}, None, None))
+    (bounds,) = program.range_constraints.values()
+    assert bounds.lower <= 2 and bounds.upper > 2**40
+    for n in (1, 2, 7):
+        x = torch.linspace(-3, 3, 8 * n).view(n, 8)
+        assert_same(program.module()(x, *given[1:]), Layers()(x, *given[1:]))
+    with pytest.raises(ValueError, match=r"scale has shape \[7\]; want \[8\]"):
+        torch.export.export(Layers(), (given[0], torch.ones(7), given[2]))
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=r"scale has shape \[7\]; want \[8\]"):
+        torch.compile(Layers(), backend="eager", fullgraph=True)(given[0], torch.ones(7), given[2])
+
+
+def test_zero_points_of_float8_are_known():
+    """Traced code cannot look whether integers are all 0, so it takes None alone."""
+    with FakeTensorMode():
+        x, scale, zero = torch.ones(4, 6), torch.ones(4), torch.zeros(4, dtype=torch.int32)
+        at = (0, -448, 448, torch.float8_e4m3fn)
+        with pytest.raises(ValueError, match="8-bit float codes have a scale only; want zero_points=None"):
+            isobit.quantize_per_channel(x, scale, zero, *at)
+        assert isobit.quantize_per_channel(x, scale, None, *at).shape == (4, 6)
