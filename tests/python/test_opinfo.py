@@ -241,7 +241,7 @@ def fx(f, sample):
 
 def autocast(f, sample):
     with torch.autocast("cpu", torch.bfloat16):
-        product = f in (isobit.matmul, isobit.linear)  # as torch's
+        product = f in (isobit.matmul, isobit.linear, isobit.affine_grid)  # as torch's
         assert f(*sample[0], **sample[1]).dtype == (torch.bfloat16 if product else sample[0][0].dtype)
 
 

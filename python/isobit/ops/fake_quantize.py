@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._autocast import widened
 from .._gradient import ONCE, kept, saving
 from .._op import Op, write_out
 from .._vmap import vmap_elementwise
@@ -110,6 +111,8 @@ def fake_quantize_per_tensor_affine(
     quantization (LSQ), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
     ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``code_dtype`` names 8-bit float
     codes, which have a scale only. ``out`` takes the result."""
+    if not isinstance(scale, Tensor) and isinstance(input, Tensor) and torch._C._is_any_autocast_enabled():
+        (input,) = widened(input)  # as torch's with numbers, and no other of torch's
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:

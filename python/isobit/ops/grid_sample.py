@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._autocast import narrowed, widened
 from .._explain import check_dense, spell
 from .._gradient import save_for_jvp
 from .._op import LIBRARY, Op, write_out
@@ -147,13 +148,8 @@ vmap_fold(_GRID, data=(0,), change=_batched)
 vmap_fold(_GRID_BACKWARD, data=(0,), change=_batched)
 
 
-def _promote(input: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
-    """Under autocast, the wider of two dtypes, as torch does. A float32 grid beside a 16-bit image
-    stays: its coordinates keep their precision and the image its speed."""
-    if input.dtype == grid.dtype or (grid.dtype == torch.float32 and input.dtype != torch.float64):
-        return input, grid
-    wide = torch.promote_types(input.dtype, grid.dtype)
-    return input.to(wide), grid.to(wide)
+def _within_autocast(input: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+    return widened(input, grid, promotes_on="cuda")
 
 
 def _autocast(key: str) -> None:
@@ -161,8 +157,9 @@ def _autocast(key: str) -> None:
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
     def kernel(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
+        tensors = _within_autocast(input, grid)
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return _SAMPLE.raw(*_promote(input, grid), *attributes)
+            return _SAMPLE.raw(*tensors, *attributes)
 
     LIBRARY.impl("grid_sample", kernel, key)
 
@@ -187,16 +184,15 @@ def grid_sample(
 
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear,
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
-    16-bit image. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border
+    16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border
     (bicubic with reflection: pixel 0 and those around it)."""
     corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling():
+    if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():
         y = _sample(input, grid, mode, padding_mode, corners, out)
         if y is not NotImplemented:
             return y
     check_dense("grid_sample", input=input, grid=grid)
-    if input.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(input.device.type):
-        input, grid = _promote(input, grid)
+    input, grid = _within_autocast(input, grid)
     if out is not None:
         return write_out(_SAMPLE, out, input, grid, mode, padding_mode, corners)
     return _SAMPLE.apply(input, grid, mode, padding_mode, corners)
@@ -269,10 +265,11 @@ def affine_grid(
     check_dense("affine_grid", theta=theta)
     _check_size(theta, size)
     corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling():
+    if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():
         y = _grid(theta, size, corners, out)
         if y is not NotImplemented:
             return y
+    (theta,) = narrowed(theta)  # torch's is a product
     if out is not None:
         return write_out(_GRID, out, theta, size, corners)
     return _GRID.apply(theta, list(size), corners)

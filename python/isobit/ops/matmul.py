@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._autocast import narrowed
 from .._explain import check_dense
 from .._gradient import save_for_jvp
 from .._op import Op, check_out
@@ -95,19 +96,6 @@ def _plain(input: Any, other: Any) -> bool:
     )
 
 
-def _cast(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """Within autocast, the types that torch's products have there."""
-    first = tensors[0]
-    assert first is not None
-    kind = first.device.type
-    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
-        return tensors
-    narrow = torch.get_autocast_dtype(kind)
-    return tuple(
-        t if t is None or t.dtype == torch.float64 or not t.is_floating_point() else t.to(narrow) for t in tensors
-    )
-
-
 def _check(op: str, **named: Tensor) -> None:
     (first, x), (second, y) = named.items()
     if x.device != y.device:
@@ -132,7 +120,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     check_dense("matmul", input=input, other=other)
     if out is not None:
         _check_out(out, input, other)
-    input, other = _cast(input, other)
+    input, other = narrowed(input, other)
     _check("matmul", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
         name, t = ("input", input) if input.dim() == 0 else ("other", other)
@@ -189,7 +177,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         check_dense("linear", input=input, weight=weight)
     else:
         check_dense("linear", input=input, weight=weight, bias=bias)
-    input, weight, bias = _cast(input, weight, bias)
+    input, weight, bias = narrowed(input, weight, bias)
     _check("linear", input=input, weight=weight)
     if input.dim() == 0:
         raise ValueError("linear: input has shape []; want [..., K]")
