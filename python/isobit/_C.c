@@ -47,6 +47,8 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"tracing_state", &torch.tracing_state},
       {"raw_stream", &torch.raw_stream},
       {"increment_version", &torch.increment_version},
+      {"is_autocast_enabled", &torch.is_autocast_enabled},
+      {"in_inference_mode", &torch.in_inference_mode},
       {"forward_ad", &torch.forward_ad},
       {"profiler", &torch.profiler},
   };
@@ -60,7 +62,9 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   torch.device = PyUnicode_InternFromString("device");
   torch.current_level = PyUnicode_InternFromString("_current_level");
   torch.is_profiling = PyUnicode_InternFromString("_is_profiler_enabled");
-  if (!torch.requires_grad || !torch.device || !torch.current_level || !torch.is_profiling) return NULL;
+  torch.version = PyUnicode_InternFromString("_version");
+  if (!torch.version || !torch.requires_grad || !torch.device || !torch.current_level || !torch.is_profiling)
+    return NULL;
   torch.n_dtypes = 0;
   for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
     if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {

@@ -68,7 +68,8 @@ typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
   PyObject *empty, *empty_strided_cpu, *is_neg, *is_grad_enabled, *get_num_threads;
   PyObject *dispatch_modes, *tracing_state, *raw_stream, *increment_version, *forward_ad, *profiler;
-  PyObject *requires_grad, *device, *current_level, *is_profiling; /* names of attributes */
+  PyObject *in_inference_mode, *is_autocast_enabled;
+  PyObject *requires_grad, *device, *current_level, *is_profiling, *version; /* names of attributes */
   torch_dtype dtypes[MAX_DTYPES];
   int n_dtypes;
 } torch_api;
@@ -97,6 +98,7 @@ int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *nam
 /* Makes a Python int or float (or int as float) a tensor of rank 0: 1 if it was one. */
 int tensor_number(PyObject *object, tensor_arg *a, int as_float);
 int wants_gradient(PyObject *object, const DLTensor *t); /* autograd would have to see it; -1 with an exception */
+int is_frozen(PyObject *tensor); /* torch's, from inference mode, and this is outside of it; -1 with an exception */
 void tensor_release(tensor_arg *a);
 int64_t tensor_count(const DLTensor *t);
 /* Shape and type as the problem has them: those of the codes where they are packed. */

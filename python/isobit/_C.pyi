@@ -8,7 +8,7 @@ def set_torch(functions: dict[str, Any], dtypes: tuple[tuple[torch.dtype, int, i
 def define(
     name: str,
     plan: str,
-    inputs: tuple[tuple[str, bool, bool, int, bool, bool], ...],
+    inputs: tuple[tuple[str, bool, bool, int, bool, bool, bool], ...],
     attributes: tuple[tuple[str, str, bool], ...],
     outputs: tuple[tuple[str, bool, int, int, int, int, tuple[tuple[int, int, int, int], ...]], ...],
 ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]]: ...

@@ -152,6 +152,16 @@ int take(call *c, int i, PyObject *o) {
   return 0;
 }
 
+/* Whether Python converts input i first, within autocast. */
+static int is_cast(call *c, int i) {
+  if (c->strict || !c->op->tensors[i].cast || c->args[i].t.dtype.bits != 16) return 0;
+  PyObject *enabled = PyObject_CallNoArgs(torch.is_autocast_enabled);
+  if (!enabled) return -1;
+  c->missed = enabled == Py_True;
+  Py_DECREF(enabled);
+  return c->missed;
+}
+
 int take_input(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   if (o == Py_None && t->optional) return 0;
@@ -161,7 +171,7 @@ int take_input(call *c, int i, PyObject *o) {
     if (i > 0 && c->args[0].t.device.device_type != kDLCPU && !c->strict) c->missed = 1;
     return c->missed ? -1 : 0;
   }
-  if (take(c, i, o)) return -1;
+  if (take(c, i, o) || is_cast(c, i)) return -1;
   if (t->writes && c->args[i].read_only) {
     PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
     return -1;

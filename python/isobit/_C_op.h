@@ -22,6 +22,7 @@ typedef struct {
   int in_text; /* the text and the key carry the shape */
   /* inputs */
   int optional, writes;
+  int cast; /* torch's autocast may convert it, where it has 16 bits */
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */

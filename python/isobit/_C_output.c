@@ -196,6 +196,10 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
   Py_INCREF(given);
   c->made[i] = given;
   if (take(c, i, given)) return -1;
+  if (!c->strict && is_frozen(given)) {
+    c->missed = 1; /* Python says so */
+    return -1;
+  }
   if (a->read_only) {
     PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, c->op->tensors[i].name);
     return -1;

@@ -224,6 +224,18 @@ int wants_gradient(PyObject *o, const DLTensor *t) {
   return wants;
 }
 
+int is_frozen(PyObject *tensor) {
+  PyObject *version = PyObject_GetAttr(tensor, torch.version); /* which only those do not have; half of is_inference */
+  Py_XDECREF(version);
+  if (version) return 0;
+  PyErr_Clear();
+  PyObject *there = PyObject_CallNoArgs(torch.in_inference_mode);
+  if (!there) return -1;
+  int frozen = there != Py_True;
+  Py_DECREF(there);
+  return frozen;
+}
+
 int tensor_number(PyObject *object, tensor_arg *a, int as_float) {
   int is_float = PyFloat_CheckExact(object);
   if (!is_float && !PyLong_CheckExact(object)) return 0;

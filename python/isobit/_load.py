@@ -111,6 +111,8 @@ def set_up() -> None:
             "tracing_state": torch._C._get_tracing_state,
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
             "increment_version": increment_version,
+            "is_autocast_enabled": torch._C._is_any_autocast_enabled,
+            "in_inference_mode": torch.is_inference_mode_enabled,
             "forward_ad": torch.autograd.forward_ad,
             "profiler": torch.autograd.profiler,
             "cpu": torch.device("cpu"),

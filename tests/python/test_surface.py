@@ -20,6 +20,8 @@ OUTS = {
     "dequantize": lambda out: isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=out),
     "grid_sample": lambda out: isobit.grid_sample(X[None, None], torch.zeros(1, 3, 4, 2), out=out[None, None]),
     "embedding": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X, out=out),
+    "affine_grid": lambda out: isobit.affine_grid(draw(1, 2, 3), [1, 1, 2, 3], out=out.view(1, 2, 3, 2)),
+    "matmul": lambda out: isobit.matmul(X, draw(4, 4), out=out),
     "embedding with max_norm": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X.clone(), max_norm=1.0, out=out),
     "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
         X, S[0], None, out
@@ -38,6 +40,26 @@ def test_writing_out_is_seen_by_autograd(name):
     assert out._version > before
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("name", OUTS)
+def test_out_that_autograd_does_not_let_go(name):
+    """A tensor from inference mode is written there alone, a leaf where no gradient is wanted: as by torch's out=."""
+    with torch.inference_mode():
+        out = torch.full((3, 4), 77.0)
+    with pytest.raises(RuntimeError, match="is an inference tensor; want a clone"):
+        OUTS[name](out)
+    assert (out == 77).all()
+    with torch.inference_mode():
+        OUTS[name](out)
+    leaf = torch.full((3, 4), 77.0, requires_grad=True)
+    for odd in (leaf, leaf * 1):
+        with pytest.raises(RuntimeError, match="out= does not work where a gradient is wanted|requires a gradient"):
+            OUTS[name](odd)
+    assert (leaf == 77).all()
+    with torch.no_grad():
+        OUTS[name](leaf)
+    assert_same(leaf.detach(), out.clone())
 
 
 def test_a_plan_does_not_write_what_wants_a_gradient():

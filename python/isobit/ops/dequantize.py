@@ -11,7 +11,8 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import spell
 from .._gradient import kept, saving
 from .._load import PACKED
-from .._op import Op, write_out
+from .._op import Op
+from .._out import write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, is_float8, without_zero_point
 

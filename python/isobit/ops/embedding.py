@@ -11,7 +11,8 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
-from .._op import Op, wants_gradient, write_out
+from .._op import Op, wants_gradient
+from .._out import write_out
 from .._vmap import MOST_DIMS, Dims, front, register
 
 _FORWARD = Op(

@@ -12,7 +12,8 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
 from .._gradient import ONCE, kept, saving
-from .._op import Op, write_out
+from .._op import Op
+from .._out import write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, Family, code_name, without_zero_point
 from .dequantize import Gradients, is_learned
@@ -53,7 +54,7 @@ def _define(name: str) -> tuple[Op, Op]:
     forward = Op(
         f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}, str code='int') -> Tensor",
         f"fake_quantize_{f.plan}",
-        "x[] scale@ zero_point#?",
+        f"x[]{'~' * (name == 'per_tensor')} scale@ zero_point#?",
         f"{f.range()}{f.group_attribute()} rounding:s grad_factor:F code:s",
         "y = x : x",
     )
@@ -111,12 +112,12 @@ def fake_quantize_per_tensor_affine(
     quantization (LSQ), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
     ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``code_dtype`` names 8-bit float
     codes, which have a scale only. ``out`` takes the result."""
-    if not isinstance(scale, Tensor) and isinstance(input, Tensor) and torch._C._is_any_autocast_enabled():
-        (input,) = widened(input)  # as torch's with numbers, and no other of torch's
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
             return y
+    if isinstance(input, Tensor) and not isinstance(scale, Tensor):  # as torch's with numbers, and no other of torch's
+        (input,) = widened(input)
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
     return _fake_quantize("per_tensor", code_dtype, out, *args)
 

@@ -12,14 +12,15 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import narrowed, widened
 from .._explain import check_dense, spell
 from .._gradient import save_for_jvp
-from .._op import LIBRARY, Op, write_out
+from .._op import LIBRARY, Op
+from .._out import write_out
 from .._vmap import vmap_fold
 
 _ATTRIBUTES = "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"
 _SAMPLE = Op(
     f"grid_sample(Tensor input, Tensor grid, {_ATTRIBUTES}) -> Tensor",
     "grid_sample",
-    "input[] grid[]",
+    "input[]~ grid[]~",
     "mode:s padding_mode:s align_corners:b",
     "y = input[:2] grid[1:-1] : input",
 )
@@ -187,7 +188,7 @@ def grid_sample(
     16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border
     (bicubic with reflection: pixel 0 and those around it)."""
     corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():
+    if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
         if y is not NotImplemented:
             return y

@@ -12,7 +12,8 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import narrowed
 from .._explain import check_dense
 from .._gradient import save_for_jvp
-from .._op import Op, check_out
+from .._op import Op
+from .._out import check_out, check_result
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -138,8 +139,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out.device != y.device or out.layout != torch.strided:
         came = f"{out.layout} on {out.device}"
         raise ValueError(f"matmul: out is {came}; want torch.strided on {y.device}")
-    if out.shape != y.shape or out.dtype != y.dtype:
-        raise ValueError(f"matmul: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
+    check_result("matmul", out, y)
     return out.copy_(y)
 
 

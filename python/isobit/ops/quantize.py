@@ -10,7 +10,8 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import explain
 from .._gradient import kept, saving
-from .._op import Op, write_out
+from .._op import Op
+from .._out import write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, code_name, is_float8, without_zero_point
 

@@ -1,0 +1,55 @@
+"""out=: results in tensors that the caller gives."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+from ._explain import explain
+from ._op import Op, has_tangent, wants_gradient
+
+
+def check_out(out: Any, *inputs: Any) -> None:
+    """out= has no gradient, and outside of inference mode it is no tensor from there, as in torch."""
+    if has_tangent(out, *inputs):
+        raise RuntimeError("isobit: out= does not work with forward-mode derivatives; use the result")
+    if wants_gradient(out, *inputs):
+        raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
+    if not is_dynamo_compiling() and out.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError("isobit: out is an inference tensor; want a clone of it, or torch.inference_mode()")
+
+
+def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
+    """Raises where out is not what the result is, as the direct call does."""
+    if out.dtype != y.dtype:
+        raise ValueError(f"{name}: out is {out.dtype}; want {y.dtype}")
+    if out.shape != y.shape:
+        raise ValueError(f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}")
+
+
+def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
+    """The call with a given output, where the direct call did not take it."""
+    if not isinstance(out, torch.Tensor):
+        raise TypeError(f"{op.name}: out must be a Tensor, not {type(out).__name__}")
+    if not is_dynamo_compiling():
+        explain(op, args)
+    check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(f"{op.name}: out= does not work within vmap and torch.func's transforms; use the result")
+    if out.layout != torch.strided or out.device != args[0].device:
+        came, want = f"{out.layout} on {out.device}", f"torch.strided on {args[0].device}"
+        raise ValueError(f"{op.name}: out is {came}; want {want}")
+    op.check_devices(args)
+    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
+        y = op(*args)
+        check_result(op.name, out, y)
+        return out.copy_(y)
+    try:
+        op.checked_run(*op.with_tensors(args), out)
+    except (TypeError, ValueError) as error:
+        text = re.sub(rf"\b{op.names[op.signature.outputs[0].name]}\b", "out", str(error))
+        raise type(error)(text) from None
+    return out
