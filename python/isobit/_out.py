@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.compiler import is_dynamo_compiling
 
-from ._explain import explain
+from ._explain import check_dense, explain
 from ._op import Op, has_tangent, wants_gradient
 
 
@@ -20,6 +21,8 @@ def check_out(out: Any, *inputs: Any) -> None:
         raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
     if not is_dynamo_compiling() and out.is_inference() and not torch.is_inference_mode_enabled():
         raise RuntimeError("isobit: out is an inference tensor; want a clone of it, or torch.inference_mode()")
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError("isobit: out= does not work within vmap and torch.func's transforms; use the result")
 
 
 def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
@@ -30,6 +33,17 @@ def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
         raise ValueError(f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}")
 
 
+def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+    """out= of a function that is more than one op: takes a copy of the result."""
+    check_dense(name, out=out)
+    check_out(out, *args)
+    y = f(*args)
+    if out.device != y.device:
+        raise ValueError(f"{name}: out is on {out.device}; want {y.device}")
+    check_result(name, out, y)
+    return out.copy_(y)
+
+
 def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     """The call with a given output, where the direct call did not take it."""
     if not isinstance(out, torch.Tensor):
@@ -37,8 +51,6 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     if not is_dynamo_compiling():
         explain(op, args)
     check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
-    if torch._C._are_functorch_transforms_active():
-        raise RuntimeError(f"{op.name}: out= does not work within vmap and torch.func's transforms; use the result")
     if out.layout != torch.strided or out.device != args[0].device:
         came, want = f"{out.layout} on {out.device}", f"torch.strided on {args[0].device}"
         raise ValueError(f"{op.name}: out is {came}; want {want}")

@@ -50,15 +50,16 @@ OTHERS = {
         "mode": "sum",
         "per_sample_weights": torch.ones(3),
     },
-    "linear": {"input": X, "weight": X[:3], "bias": torch.ones(3)},
+    "linear": {"input": X, "weight": X[:3], "bias": torch.ones(3), "out": torch.empty(4, 3)},
     "matmul": {"input": X, "other": X.t(), "out": torch.empty(4, 4)},
-    "quantized_linear": {"x": X, "weight": X[:3], "bias": torch.ones(3)},
+    "quantized_linear": {"input": X, "weight": X[:3], "bias": torch.ones(3), "out": torch.empty(4, 3)},
     "quantized_linear_codes": {
-        "x": CODES,
-        "x_scale": torch.ones(4),
+        "input": CODES,
+        "input_scale": torch.ones(4),
         "weight": CODES[:3],
         "weight_scale": torch.ones(3),
         "bias": torch.ones(3),
+        "out": torch.empty(4, 3),
     },
     "weight_only_linear": {
         "input": X,
@@ -67,6 +68,7 @@ OTHERS = {
         "weight_zero_point": torch.zeros(3, 2),
         "bias": torch.ones(3),
         "group_size": 3,
+        "out": torch.empty(4, 3),
     },
     "set_num_threads": {"n": 2},
     "set_huge_pages": {"on": True},
@@ -135,6 +137,12 @@ def wrong(argument, value, alone):
     else:
         of = FLOATS if argument in ("grad_factor", "norm_type", "max_norm") else INTS
     return [v for v in of if v is not None or argument not in OPTIONAL]
+
+
+def test_good_arguments_are_good():
+    for name in NAMES:
+        if not name.startswith("set_"):
+            getattr(isobit, name)(**good(name))
 
 
 CASES = [(n, a) for n in NAMES for a in good(n)]

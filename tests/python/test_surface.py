@@ -22,6 +22,14 @@ OUTS = {
     "embedding": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X, out=out),
     "affine_grid": lambda out: isobit.affine_grid(draw(1, 2, 3), [1, 1, 2, 3], out=out.view(1, 2, 3, 2)),
     "matmul": lambda out: isobit.matmul(X, draw(4, 4), out=out),
+    "linear": lambda out: isobit.linear(X, draw(4, 4), X.new_ones(4), out=out),
+    "quantized_linear": lambda out: isobit.quantized_linear(X, draw(4, 4), out=out),
+    "quantized_linear_codes": lambda out: isobit.quantized_linear_codes(
+        *isobit.quantize_per_token_dynamic(X)[:2], torch.ones(4, 4, dtype=torch.int8), torch.ones(4), out=out
+    ),
+    "weight_only_linear": lambda out: isobit.weight_only_linear(
+        X, torch.ones(4, 4, dtype=torch.int8), torch.ones(4, 1), group_size=4, out=out
+    ),
     "embedding with max_norm": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X.clone(), max_norm=1.0, out=out),
     "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
         X, S[0], None, out

@@ -13,7 +13,7 @@ from .._autocast import narrowed
 from .._explain import check_dense
 from .._gradient import save_for_jvp
 from .._op import Op
-from .._out import check_out, check_result
+from .._out import copy_out
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -120,7 +120,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
             return y
     check_dense("matmul", input=input, other=other)
     if out is not None:
-        _check_out(out, input, other)
+        return copy_out("matmul", out, matmul, input, other)
     input, other = narrowed(input, other)
     _check("matmul", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
@@ -133,19 +133,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         raise ValueError(f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}")
     y = _batched(x, w)
     y = y.squeeze(-1) if other.dim() == 1 else y
-    y = y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
-    if out is None:
-        return y
-    if out.device != y.device or out.layout != torch.strided:
-        came = f"{out.layout} on {out.device}"
-        raise ValueError(f"matmul: out is {came}; want torch.strided on {y.device}")
-    check_result("matmul", out, y)
-    return out.copy_(y)
-
-
-def _check_out(out: Tensor, *inputs: Tensor) -> None:
-    check_dense("matmul", out=out)
-    check_out(out, *inputs)
+    return y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
 
 
 def _batched(x: Tensor, w: Tensor) -> Tensor:
@@ -162,11 +150,11 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     return y.reshape(*batch, *y.shape[-2:])
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N].
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once."""
-    if _plain(input, weight) and input.dim() == weight.dim() == 2:
+    if out is None and _plain(input, weight) and input.dim() == weight.dim() == 2:
         try:
             y = _fast(input, weight.t(), bias)
         except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
@@ -177,6 +165,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         check_dense("linear", input=input, weight=weight)
     else:
         check_dense("linear", input=input, weight=weight, bias=bias)
+    if out is not None:
+        return copy_out("linear", out, linear, input, weight, bias)
     input, weight, bias = narrowed(input, weight, bias)
     _check("linear", input=input, weight=weight)
     if input.dim() == 0:

@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense
 from .._gradient import once
 from .._op import Op
+from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .matmul import as_matrix, product, row_sums
@@ -60,6 +61,8 @@ def quantized_linear_codes(
     weight_scale: Tensor,
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """``float(input @ weight.T) * (input_scale * weight_scale) + bias``, with the product exact.
 
@@ -67,6 +70,9 @@ def quantized_linear_codes(
     weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
     tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}
     check_tensors("quantized_linear_codes", **tensors)
+    if out is not None:
+        args = (input, input_scale, weight, weight_scale, bias, dtype)
+        return copy_out("quantized_linear_codes", out, quantized_linear_codes, *args)
     rows = input.shape[:-1]
     if input_scale.shape not in (rows, (*rows, 1)):
         shapes = f"{list(input_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
@@ -140,7 +146,7 @@ def _odd_tensors(input: Tensor, weight: Tensor) -> Exception:
     return ValueError(f"quantized_linear: weight is on {weight.device}; want {input.device}, where input is")
 
 
-def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """A linear layer for quantization-aware training: ``input`` [..., K], ``weight`` [N, K], ``bias`` [N].
 
     Rows of input, and rows of weight, become int8 codes in [-127, 127] with a scale of
@@ -154,6 +160,8 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     if input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
         raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
+    if out is not None:
+        return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
     traced = torch._C._get_tracing_state() is not None  # what it records serves, and has no gradient
     if not is_dynamo_compiling() and (traced or not torch.is_grad_enabled()):
         return _QuantizedLinear.forward(input, weight, bias)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from .._gradient import kept, saving
 from .._op import Op
+from .._out import copy_out
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
 from .matmul import as_matrix, product, row_sums
@@ -56,6 +58,7 @@ def weight_only_linear(
     *,
     group_size: int,
     dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """``input @ ((weight - weight_zero_point) * weight_scale).T + bias``, of float ``input`` [..., K] and
     codes ``weight`` [N, K], int8 or uint8.
@@ -64,6 +67,9 @@ def weight_only_linear(
     dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
     quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias."""
     check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
+    if out is not None:
+        f = partial(weight_only_linear, group_size=group_size, dtype=dtype)
+        return copy_out("weight_only_linear", out, f, input, weight, weight_scale, weight_zero_point, bias)
     dtype = weight.dtype if dtype is None else dtype
     rows, in_features = input.shape[:-1], input.shape[-1]
     y = _OP.apply(as_matrix(input), weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features)
