@@ -118,21 +118,24 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
-        ctx.bias_type = None if inputs[2] is None else inputs[2].dtype
+        x, weight, bias, _ = inputs
+        wanted = ctx.needs_input_grad
+        ctx.save_for_backward(x if wanted[1] else None, weight if wanted[0] else None)
+        ctx.types = x.dtype, weight.dtype, None if bias is None else bias.dtype
 
     @staticmethod
     @partial(once, "FakeQuantizedLinear")
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        x_type, weight_type, bias_type = ctx.types
         flat = as_matrix(grad_y)
         grad_x = grad_w = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_x = product(flat, weight.to(grad_y.dtype)).reshape(x.shape).to(x.dtype)
+            grad_x = product(flat, weight.to(grad_y.dtype)).reshape(*grad_y.shape[:-1], weight.shape[1]).to(x_type)
         if ctx.needs_input_grad[1]:
-            grad_w = product(flat.t(), as_matrix(x)).to(weight.dtype)
+            grad_w = product(flat.t(), as_matrix(x)).to(weight_type)
         if ctx.needs_input_grad[2]:
-            grad_b = row_sums(flat).to(ctx.bias_type)
+            grad_b = row_sums(flat).to(bias_type)
         return grad_x, grad_w, grad_b, None
 
 
@@ -152,8 +155,9 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
     value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
+    traced = torch._C._get_tracing_state() is not None  # what it records serves, and has no gradient
     wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
-    if not torch.is_grad_enabled() or not wants:
+    if traced or not torch.is_grad_enabled() or not wants:
         return value
     y: Tensor = _Linear.apply(x.values() if values is None else values, weight.values(), bias, value)
     return y

@@ -28,7 +28,8 @@ _OP = Op(
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     input, other, bias = inputs
     ctx.bias_type = None if bias is None else bias.dtype
-    ctx.save_for_backward(input, other)
+    wanted = ctx.needs_input_grad  # where weights are frozen, no activation is kept for them
+    ctx.save_for_backward(input if wanted[1] else None, other if wanted[0] else None)
     save_for_jvp(ctx, input, other)
 
 
@@ -177,5 +178,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
-    y = _OP.with_gradient(as_matrix(input), matrix.t(), bias if bias is None else bias.reshape(-1))
-    return y.reshape(*input.shape[:-1], *weight.shape[:-1])
+    y = _OP.with_gradient(as_matrix(input), matrix.t(), bias if bias is None else bias.reshape(matrix.shape[0]))
+    return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors

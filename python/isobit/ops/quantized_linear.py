@@ -97,7 +97,8 @@ class _QuantizedLinear(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(*output[1:])
+        x, weight, _ = ctx.needs_input_grad  # of a frozen weight, no codes of the input are kept
+        ctx.save_for_backward(*(output[1:3] if weight else (None, None)), *(output[3:] if x else (None, None)))
         ctx.dtypes = [None if t is None else t.dtype for t in inputs]
 
     @staticmethod

@@ -33,7 +33,7 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
     grad_x = grad_scale = grad_zero = grad_bias = None
     if ctx.needs_input_grad[0]:
-        w = dequantize_per_channel_group(*codes, dtype, group_size, x.dtype, last_dim=in_features)
+        w = dequantize_per_channel_group(*codes, dtype, group_size, grad_y.dtype, last_dim=in_features)
         grad_x = product(grad_y, w)
     if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
         grad_w = product(grad_y.t(), x)
@@ -45,7 +45,12 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
 
-_OP.differentiable(saving(5), _backward)
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    learned = any(ctx.needs_input_grad[2:4])  # where they are not, no activation is kept
+    saving(5)(ctx, (inputs[0] if learned else None, *inputs[1:]), output)
+
+
+_OP.differentiable(_setup, _backward)
 vmap_fold(_OP, data=(0,))
 
 
