@@ -154,7 +154,8 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N].
 
-    Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once."""
+    Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
+    copy of the result."""
     if out is None and _plain(input, weight) and input.dim() == weight.dim() == 2:
         try:
             y = _fast(input, weight.t(), bias)

@@ -154,7 +154,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     ``max|row| / 127`` each; their product is the integer kernel that serving runs, so the trained
     model and the served one give the same bits. The result has input's dtype. The gradient is
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
-    ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``."""
+    ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
     check_tensors("quantized_linear", input=input, weight=weight)
     if input.dtype not in _FLOATS or weight.dtype not in _FLOATS or input.device != weight.device:
         raise _odd_tensors(input, weight)

@@ -70,7 +70,8 @@ def weight_only_linear(
 
     Each ``group_size`` codes along K share a scale and a zero point, [N, ceil(K / group_size)]. With
     dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
-    quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias."""
+    quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias.
+    ``out`` takes a copy of the result."""
     check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
     if out is not None:
         f = partial(weight_only_linear, group_size=group_size, dtype=dtype)
