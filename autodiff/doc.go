@@ -60,8 +60,8 @@
 // (plain Go, no fused operations), random numbers and this project's own
 // operations (embedding, grid_sample, affine_grid, the quantize family, run
 // through package plans) give the same bits on every machine, and so do matrix
-// products and convolutions: a chain over k in ascending order for every
-// element, each step rounded (NUMERICS.md, section 9).
+// products and convolutions: a chain of fused steps over k in ascending order
+// for every element (NUMERICS.md, sections 8 and 9).
 //
 // # Conventions
 //
