@@ -1,10 +1,11 @@
 """Tensor operations with one result: the same inputs give the same bits in Python, C, C++ and Go,
 on every instruction set and for every number of threads.
 
-The functions have the names, arguments and order of PyTorch's. They take dense tensors of up to 8
-dimensions, on the CPU or a CUDA device. An argument of a wrong kind is a TypeError, one of a wrong
-value, dtype or shape a ValueError (an index out of range an IndexError, too); both name it, and
-nothing is written. Importing isobit loads no library: the first call that computes does."""
+Where PyTorch has a function, its isobit twin has the same name, arguments and order. All take dense
+tensors of up to 8 dimensions, on the CPU or a CUDA device. An argument of a wrong kind is a TypeError,
+one of a wrong value, dtype or shape a ValueError (an index out of range an IndexError, too); both name
+it, and nothing is written. The formulas are those of NUMERICS.md in the repository. Importing isobit
+loads no library: the first call that computes does."""
 
 from __future__ import annotations
 

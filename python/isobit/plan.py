@@ -17,6 +17,10 @@ class Plan:
     >>> plan = Plan("quantize_per_tensor x=f32[4] zero_point=none q=s8 qmin=-128 qmax=127")
     >>> plan.run(x, scale, None, q)
 
+    problem: its text; ``support()``, and OPS.md in the repository, say what there is. row: a row by name,
+    such as "go", instead of the best. max_workspace: rows that need more bytes are passed over; 0 is no
+    limit. num_threads: 0 follows set_num_threads. A problem that does not exist is a ValueError.
+
     Tensors are anything with ``__dlpack__``: torch's, numpy's. Inputs come first, then outputs, in
     the order of ``describe()["args"]``; None for one that the problem says is ``none``."""
 
@@ -48,6 +52,7 @@ class Plan:
 
     @property
     def workspace_size(self) -> int:
+        """The bytes of workspace that a run needs, and makes itself."""
         return self._made[2]
 
     def can_implement(self, *tensors: Any) -> None:
@@ -59,7 +64,9 @@ class Plan:
             raise self._naming(error) from None
 
     def run(self, *tensors: Any) -> None:
-        """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
+        """Computes. Autograd sees what is written: a tensor that wants a gradient is refused.
+
+        What is no tensor is a TypeError, one that does not fit a ValueError; then nothing is written."""
         try:
             while not plan_call(self._made, tensors, True):
                 self._make()

@@ -73,6 +73,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
         return trained_linear(x, Operand.of(self.weight_fake_quantizer, self.weight), self.bias, self.exact)
 
     def served(self) -> ServedFakeQuantizedLinear:
+        """This layer for inference: its weight as codes."""
         fakes = self.weight_fake_quantizer, self.activation_fake_quantizer
         return ServedFakeQuantizedLinear(self.weight, self.bias, *fakes, exact=self.exact)
 
@@ -132,4 +133,5 @@ class FakeQuantizedEmbedding(Embedding):
         return embedding(input, weight, self.padding_idx, scale_grad_by_freq=self.scale_grad_by_freq)
 
     def served(self) -> ServedFakeQuantizedEmbedding:
+        """This layer for inference: its weight as codes."""
         return ServedFakeQuantizedEmbedding(self.weight, self.weight_fake_quantizer)

@@ -39,11 +39,14 @@ class QuantizedLinear(torch.nn.Linear):
         return tensors
 
     def served(self) -> ServedLinear:
+        """This layer for inference."""
         return ServedLinear(**self.export())
 
 
 class ServedLinear(torch.nn.Module):
-    """A linear layer of int8 codes: what QuantizedLinear becomes for inference. It has no gradient."""
+    """A linear layer of int8 codes: what QuantizedLinear becomes for inference. It has no gradient.
+
+    The arguments are what ``QuantizedLinear.export()`` gives: weight_codes int8 [N, K], weight_scale [N], bias [N]."""
 
     weight_codes: Tensor
     weight_scale: Tensor
