@@ -1,9 +1,8 @@
 /* isobit.h - the C interface of isobit, for C and for C++11; no other header is needed.
  *
- * Isobit runs tensor operations (quantize, dequantize, fake-quantize, embedding,
- * bags, grid_sample, affine_grid and the backward of each; products of matrices,
- * also of codes) with the same result bits from C, C++, Go and Python, on every
- * instruction set and thread count.
+ * Isobit runs tensor operations (quantization, embedding, grid_sample, linear
+ * layers, forward and backward) with the same result bits from C, C++, Go and
+ * Python, on every instruction set and thread count.
  *
  * The interface names no operation. A problem is a line of text; it becomes a
  * plan; a plan runs on tensors that the caller owns:
