@@ -47,7 +47,7 @@ func framedOf(isa ISA) *framedKernel {
 }
 
 func framedRows() (table []Row[GridFramed]) {
-	for isa := AVX512; isa >= Go; isa-- {
+	for isa := largestISA; isa >= Go; isa-- {
 		table = append(table, Row[GridFramed]{isa.String(), isa, func(t Types) (framed GridFramed, ok bool) {
 			if k := gridKernelFor(isa, tensor.F32); k != nil && t.In[0] == tensor.F32 {
 				framed = GridFramed{k, framedOf(isa)}

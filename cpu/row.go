@@ -19,6 +19,8 @@ const (
 	Go     ISA = iota // whatever the Go compiler targets
 	AVX2              // with F16C, FMA3
 	AVX512            // F, BW, DQ, VL, BMI2
+
+	largestISA = AVX512
 )
 
 var isaNames = []string{Go: "go", AVX2: "avx2", AVX512: "avx512"}
@@ -75,7 +77,7 @@ func PickUpTo[F any](table []Row[F], isa ISA, t Types) (f F, ok bool) {
 // tableOf makes an op's table: a row for each instruction set that rows are
 // written for, best first, then the definition. pick is a row's Pick.
 func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, bool)) (table []Row[F]) {
-	for isa := AVX512; isa > Go; isa-- {
+	for isa := largestISA; isa > Go; isa-- {
 		table = append(table, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
 	}
 	return append(table, Row[F]{"go", Go, definition})
