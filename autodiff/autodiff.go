@@ -80,10 +80,10 @@ func (a *Autodiff[B, C]) unmade() bool { return a.engine == nil }
 func (a *Autodiff[B, C]) InnerBackend() B { return a.b }
 
 // Backward differentiates x, which must have one element unless WithSum or
-// WithSeed is given, and returns the gradients of the tracked leafs.
+// WithSeed is given, and returns the gradients of the tracked leaves.
 //
 // It consumes the graph, unless KeepGraph is given: the results between the
-// leafs and x are freed, and their memory is used again. Reading one of them
+// leaves and x are freed, and their memory is used again. Reading one of them
 // afterwards, or differentiating through it, is an error that names it; x
 // itself, and what was marked with Keep, can still be read.
 func (a *Autodiff[B, C]) Backward(x Float[*Autodiff[B, C]], options ...BackwardOption) (*Gradients[B], error) {

@@ -9,17 +9,17 @@ import (
 
 // backward is one pass through a graph. Its slices are used again by the next.
 type backward struct {
-	e     *engine
-	root  *node
-	keep  bool    // leave the graph as it is
-	nodes []*node // what the pass goes through, from the root down
-	leafs []*node
-	leaf  map[*node]int
-	grads []Value // by position in nodes, then in leafs
-	vals  []Value // results that were computed again, by position in nodes
-	uses  []int32 // how often a result will still be read, by position in nodes
-	stack []*node
-	sc    scope
+	e      *engine
+	root   *node
+	keep   bool    // leave the graph as it is
+	nodes  []*node // what the pass goes through, from the root down
+	leaves []*node
+	leaf   map[*node]int
+	grads  []Value // by position in nodes, then in leaves
+	vals   []Value // results that were computed again, by position in nodes
+	uses   []int32 // how often a result will still be read, by position in nodes
+	stack  []*node
+	sc     scope
 }
 
 type backwardOptions struct {
@@ -29,7 +29,7 @@ type backwardOptions struct {
 	keep    bool
 }
 
-// backward differentiates a tensor and returns the gradients of the leafs, and
+// backward differentiates a tensor and returns the gradients of the leaves, and
 // of what was marked with Keep.
 func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	if e == nil {
@@ -105,7 +105,7 @@ func (b *backward) position(n *node) int {
 // prepare counts how often each result will be read, the results that have to
 // be computed again for that included, and lets go of what is not needed.
 func (b *backward) prepare() {
-	b.grads = append(b.grads[:0], make([]Value, len(b.nodes)+len(b.leafs))...)
+	b.grads = append(b.grads[:0], make([]Value, len(b.nodes)+len(b.leaves))...)
 	b.vals = append(b.vals[:0], make([]Value, len(b.nodes))...)
 	b.uses = append(b.uses[:0], make([]int32, len(b.nodes))...)
 	again := b.stack[:0]
@@ -175,7 +175,7 @@ func (b *backward) run(g *gradients) error {
 		}
 		b.done(n)
 	}
-	for i, n := range b.leafs {
+	for i, n := range b.leaves {
 		g.add(n, b.grads[len(b.nodes)+i])
 		b.grads[len(b.nodes)+i] = nil
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// collect claims every node between the root and the leafs, all or none. It
+// collect claims every node between the root and the leaves, all or none. It
 // goes from node to node without recursion, and in the same order every time.
 func (b *backward) collect() (err error) {
 	b.e.mu.Lock()
@@ -30,11 +30,11 @@ func (b *backward) collect() (err error) {
 	}
 	// Inputs have smaller numbers than what is computed from them.
 	slices.SortFunc(b.nodes, func(x, y *node) int { return cmp.Compare(y.id, x.id) })
-	slices.SortFunc(b.leafs, func(x, y *node) int { return cmp.Compare(x.id, y.id) })
+	slices.SortFunc(b.leaves, func(x, y *node) int { return cmp.Compare(x.id, y.id) })
 	for i, n := range b.nodes {
 		n.slot = i
 	}
-	for i, n := range b.leafs {
+	for i, n := range b.leaves {
 		b.leaf[n] = i
 	}
 	return nil
@@ -44,7 +44,7 @@ func (b *backward) visit(n, from *node) error {
 	if n.leaf {
 		if _, seen := b.leaf[n]; !seen {
 			b.leaf[n] = 0
-			b.leafs = append(b.leafs, n)
+			b.leaves = append(b.leaves, n)
 		}
 		return nil
 	}
@@ -118,10 +118,10 @@ func (b *backward) finish() {
 // clear forgets the graph, but not the slices' memory.
 func (b *backward) clear() {
 	clear(b.nodes)
-	clear(b.leafs)
+	clear(b.leaves)
 	clear(b.leaf)
 	clear(b.grads)
 	clear(b.vals)
 	clear(b.stack[:cap(b.stack)])
-	b.nodes, b.leafs, b.root = b.nodes[:0], b.leafs[:0], nil
+	b.nodes, b.leaves, b.root = b.nodes[:0], b.leaves[:0], nil
 }

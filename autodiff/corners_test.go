@@ -13,12 +13,12 @@ import (
 
 // Each test here holds a corner that was once wrong.
 
-// summed differentiates the sum of y and returns the gradients of leafs.
-func summed(t *testing.T, ad *Autodiff[*CPU, Strategy], y Float[adf], leafs ...Float[adf]) (all []Float[*CPU]) {
+// summed differentiates the sum of y and returns the gradients of leaves.
+func summed(t *testing.T, ad *Autodiff[*CPU, Strategy], y Float[adf], leaves ...Float[adf]) (all []Float[*CPU]) {
 	t.Helper()
 	g, err := ad.Backward(y, WithSum())
 	require.NoError(t, err)
-	for _, x := range leafs {
+	for _, x := range leaves {
 		d, ok := ad.Grad(x, g)
 		require.True(t, ok)
 		require.Equal(t, x.DType(), d.DType())

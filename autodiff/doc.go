@@ -36,7 +36,7 @@
 // that no tracked leaf goes into.
 //
 // Backward consumes the graph: it gives the memory of the results between the
-// leafs and the root back while it goes. Whatever would go through that
+// leaves and the root back while it goes. Whatever would go through that
 // history again is an error that names the tensor; KeepGraph and Keep say
 // otherwise. Gradients is a value apart from the graph.
 //

@@ -17,7 +17,7 @@ type Gradients[B Backend] struct {
 	g  *gradients
 }
 
-// gradients is Gradients without its type. Its order is that of the leafs.
+// gradients is Gradients without its type. Its order is that of the leaves.
 type gradients struct {
 	byID map[uint64]int
 	list []gradient

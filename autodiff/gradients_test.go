@@ -70,7 +70,7 @@ func (c *testCase) squared() *testCase {
 	return &s
 }
 
-// tracked makes leafs of the elements on an engine.
+// tracked makes leaves of the elements on an engine.
 func (c *testCase) tracked(t *testing.T, e *engine, points [][]float64) (x []dyn) {
 	for i, d := range c.inputs {
 		p := dyn{fromSlice[Backend](e, points[i], d.shape)}

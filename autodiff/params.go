@@ -28,7 +28,7 @@ func NewParams[B Backend](be B, seed uint64) *Params[B] {
 	return &Params[B]{be: be, seed: seed, byName: map[string]Float[B]{}, loaded: map[string]tensor.View{}}
 }
 
-// tracker is a backend whose tensors can be leafs.
+// tracker is a backend whose tensors can be leaves.
 type tracker interface{ leafVar(Value) (Value, error) }
 
 // Backend returns the backend that the parameters live on.

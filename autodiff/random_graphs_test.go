@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomGraph computes something from three leafs, reads results on the way,
+// randomGraph computes something from three leaves, reads results on the way,
 // keeps some, and returns everything that came out as text.
 func randomGraph(t *testing.T, seed uint64, s Strategy, threads int) string {
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -95,7 +95,7 @@ func TestRootMustBeScalarOrSeeded(t *testing.T) {
 	})
 }
 
-func TestLeafs(t *testing.T) {
+func TestLeaves(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
 		ad := over(s)
 		w := leaf(ad, []float64{3})
