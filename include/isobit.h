@@ -236,7 +236,7 @@ ISOBIT_API int32_t isobit_abi_version(void);
  * default may be left out. `device=cuda:0` puts the tensors on a GPU.
  * OPS.md, beside isobit's README, is the reference of operations; isobit_support
  * lists them and isobit_plan_describe a plan's arguments.
- * Touches no device. Writes 0 to *plan on failure.
+ * On a GPU it loads kernels; nothing runs. Writes 0 to *plan on failure.
  * Errors: INVALID_PROBLEM, INVALID_ARGUMENT, UNSUPPORTED, DEVICE. */
 ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
                                             char *err, size_t err_size);
