@@ -25,7 +25,8 @@ class MinMaxObserver(torch.nn.Module):
     qint8, any integer of 1 to 8 bits, or an 8-bit float; its range is quant_min to quant_max unless they
     are given, and half of that with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
     along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
-    ``block_size`` for one for each block. ``is_dynamic`` is kept for torch.ao's FakeQuantize, which asks for it.
+    ``block_size`` for one for each block. Scales are rounded to ``scale_dtype`` if there is one; ``rounding`` is
+    fake_quantize's. ``is_dynamic`` is kept for torch.ao's FakeQuantize, which asks for it.
 
     ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
     zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
@@ -144,9 +145,8 @@ class MinMaxObserver(torch.nn.Module):
         state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
         resize_for_loading(self, state_dict, prefix, "min_val", "max_val")
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if has_value(self.min_val) and bool(
-            (self.min_val > self.max_val).any()
-        ):  # how torch.ao spells a range of nothing
+        # How torch.ao spells a range of nothing.
+        if has_value(self.min_val) and bool((self.min_val > self.max_val).any()):
             self.reset_min_max_vals()
 
     def extra_repr(self) -> str:
