@@ -64,7 +64,7 @@ func (c *call) sumRows(sums *rowSums) {
 		size = max(jobSize, min(size, cost/int64(8*workers)))
 	}
 	b.ranges = min(rows, max(1, ceilDiv(cost, size)))
-	c.parallel(b.ranges*b.tiles, cost, sumRows)
+	c.parallel(b.ranges*b.tiles, cost, sumRange)
 }
 
 // firstRow returns the first row of a range: all have about the same number
@@ -77,7 +77,8 @@ func (b *rowSumsCall) firstRow(number int64) int64 {
 	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[r]-b.start[0]+int64(r) >= want }))
 }
 
-func sumRows(c *call, w *worker, number int64) {
+// sumRange is a job: some columns, or all, of a range of rows.
+func sumRange(c *call, w *worker, number int64) {
 	b, sum := &c.rowSums, &w.ownArgs().embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
 	if first == last { // a row before has more than its share; first may be where memory ends
