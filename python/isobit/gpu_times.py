@@ -151,6 +151,9 @@ def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, i
                 None,
                 0,
             )
+
+
+def linear(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, int]]:
     size = 4096 // scale
     a = torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device)
     s = torch.rand(size, device=device)
@@ -195,6 +198,7 @@ def cases(device: str) -> Iterator[tuple[str, Call, Call | None, int]]:
     n, scale = sizes(device)
     yield from streaming(device, n)
     yield from scatter(device, scale)
+    yield from linear(device, scale)
 
 
 def put(row: dict[str, Any], key: str, call: Call, on_gpu: bool) -> None:
