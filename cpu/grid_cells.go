@@ -29,7 +29,8 @@ const (
 	gridPlanes = 2 * (planeCubic + 3*2*cubicTaps + cubicTaps + 3*cubicTaps + cubicTaps*cubicTaps)
 )
 
-// The words of the plane of parameters: numbers of the compute type, of x, y, z,
+// The words of the plane of parameters, as internal/gen/grid.go names them. First
+// numbers of the compute type, three each: of x, y and z.
 const (
 	paramScale = 3 * iota
 	paramShift
@@ -45,7 +46,7 @@ const (
 	paramBeyond
 )
 
-// then integers.
+// Behind them integers.
 const (
 	paramPitch = 96 + iota
 	paramPlane
@@ -64,7 +65,7 @@ type gridCells [gridPlanes][cellPitch]uint32
 // far apart compete for the same lines of a cache.
 const cellPitch = Block + 16
 
-// scratch blocks of cells and of a group's terms.
+// Blocks of a Scratch, by number, that hold cells and a group's terms.
 const (
 	cellBlocks = 60
 	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)

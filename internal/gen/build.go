@@ -35,7 +35,7 @@ type op struct {
 	types   []variant
 	body    func(k *kernel)
 	quick   func(k *kernel) // body without divisions, see quick, or nil
-	held    *heldOp         // or nil
+	held    *heldOp         // instead of body while accumulators are in registers, or nil
 }
 
 // typeNames lists the types in a function's name.
