@@ -18,11 +18,6 @@ ZERO = torch.zeros(4, dtype=torch.int32)
 # The functions of both, of tensors that come in every type.
 PAIRS = {
     "grid_sample": (isobit.grid_sample, lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID)),
-    "affine_grid": (
-        lambda theta: isobit.affine_grid(theta, [1, 1, 3, 3]),
-        lambda theta: F.affine_grid(theta, [1, 1, 3, 3], align_corners=False),
-        (draw(1, 2, 3),),
-    ),
     "embedding": (lambda w: isobit.embedding(IDS, w), lambda w: F.embedding(IDS, w), (W,)),
     "embedding_bag": (
         lambda w, f: isobit.embedding_bag(IDS, w, OFFSETS, mode="sum", per_sample_weights=f),
@@ -94,6 +89,16 @@ def test_types_on_cuda_are_those_of_torch(name):
     finally:
         torch.set_autocast_enabled("cuda", was)
         torch.set_autocast_dtype("cuda", dtype)
+
+
+def test_a_grid_keeps_the_precision_of_theta():
+    """torch's eager function, a product, gives 16 bits; compiled, it does not."""
+    theta = draw(1, 2, 3)
+    want = isobit.affine_grid(theta, [1, 1, 300, 300])
+    with torch.autocast("cpu"):
+        assert_same(isobit.affine_grid(theta, [1, 1, 300, 300]), want)
+        assert_same(isobit.affine_grid(theta.clone().requires_grad_(), [1, 1, 300, 300]), want)
+        assert isobit.affine_grid(theta.bfloat16(), [1, 1, 3, 3]).dtype == torch.bfloat16
 
 
 def test_what_is_widened_has_the_bits_of_float32():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._autocast import narrowed, widened
+from .._autocast import widened
 from .._explain import check_dense, spell
 from .._gradient import save_for_jvp
 from .._op import LIBRARY, Op
@@ -262,15 +262,15 @@ def affine_grid(
 ) -> Tensor:
     """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample.
 
-    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given."""
+    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given. Within autocast the grid has
+    theta's type, too: 8 bits would place pixels of a large image wrongly."""
     check_dense("affine_grid", theta=theta)
     _check_size(theta, size)
     corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():
+    if not is_dynamo_compiling():
         y = _grid(theta, size, corners, out)
         if y is not NotImplemented:
             return y
-    (theta,) = narrowed(theta)  # torch's is a product
     if out is not None:
         return write_out(_GRID, out, theta, size, corners)
     return _GRID.apply(theta, list(size), corners)
