@@ -128,6 +128,8 @@ typedef struct {
 } plan_key;
 
 void key_put(plan_key *k, const void *bytes, size_t size);
+isobit_plan make_plan(const char *text, const isobit_preference *preference,
+                      uint64_t *workspace); /* without the GIL; 0 with an exception */
 plan_entry *plan_find(const plan_key *k);
 plan_entry *plan_add(const plan_key *k, const char *text); /* NULL with an exception */
 void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);

@@ -73,20 +73,30 @@ static plan_entry *make_room(uint32_t hash) {
   return victim;
 }
 
-plan_entry *plan_add(const plan_key *k, const char *text) {
+isobit_plan make_plan(const char *text, const isobit_preference *preference, uint64_t *workspace) {
   char err[ERR_SIZE] = "";
+  isobit_plan handle = 0;
+  isobit_status status;
+  Py_BEGIN_ALLOW_THREADS; /* on a GPU kernels are loaded */
+  status = lib.plan_create(text, preference, &handle, err, sizeof err);
+  if (!status) status = lib.plan_workspace_size(handle, workspace, err, sizeof err);
+  Py_END_ALLOW_THREADS;
+  if (!status) return handle;
+  if (handle) lib.plan_destroy(handle, NULL, 0);
+  lib_raise(status, err);
+  return 0;
+}
+
+plan_entry *plan_add(const plan_key *k, const char *text) {
+  uint64_t workspace = 0;
+  int threads = threads_told; /* of which workspace is; another thread may tell others meanwhile */
+  isobit_plan handle = make_plan(text, NULL, &workspace);
+  if (!handle) return NULL;
   uint32_t hash = hash_of(k);
   plan_entry *e = make_room(hash);
   if (!e) {
+    lib.plan_destroy(handle, NULL, 0);
     PyErr_SetString(PyExc_RuntimeError, "isobit: too many plans are running at once");
-    return NULL;
-  }
-  isobit_plan handle = 0;
-  uint64_t workspace = 0;
-  isobit_status status = lib.plan_create(text, NULL, &handle, err, sizeof err);
-  if (!status) status = lib.plan_workspace_size(handle, &workspace, err, sizeof err);
-  if (status) {
-    lib_raise(status, err);
     return NULL;
   }
   e->key = malloc(k->size);
@@ -100,7 +110,7 @@ plan_entry *plan_add(const plan_key *k, const char *text) {
   e->hash = hash;
   e->handle = handle;
   e->workspace = workspace;
-  e->threads = threads_told;
+  e->threads = threads;
   e->generation = lib_generation;
   e->running = 0;
   e->used = ++now;

@@ -21,11 +21,9 @@ PyObject *plan_create(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "szLi", &problem, &p.row, &limit, &threads) || lib_ready()) return NULL;
   p.max_workspace = limit;
   p.num_threads = threads;
-  isobit_plan handle = 0;
-  char err[ERR_SIZE] = "";
-  isobit_status status = lib.plan_create(problem, &p, &handle, err, sizeof err);
-  if (status) return checked(status, err);
-  return PyLong_FromUnsignedLongLong(handle);
+  uint64_t workspace;
+  isobit_plan handle = make_plan(problem, &p, &workspace);
+  return handle ? PyLong_FromUnsignedLongLong(handle) : NULL;
 }
 
 PyObject *plan_workspace_size(PyObject *module, PyObject *handle) {
@@ -156,14 +154,17 @@ static isobit_status ask(int what, isobit_plan handle, char *buffer, size_t size
 
 static PyObject *text_of(int what, isobit_plan handle) {
   char err[ERR_SIZE] = "";
-  size_t needed = 0;
+  size_t size = 0, needed = 0;
   if (lib_ready()) return NULL;
   isobit_status status = ask(what, handle, NULL, 0, &needed, err);
-  if (status) return checked(status, err);
-  char *buffer = PyMem_Malloc(needed + 1);
-  if (!buffer) return PyErr_NoMemory();
-  status = ask(what, handle, buffer, needed + 1, &needed, err);
-  PyObject *text = status ? checked(status, err) : PyUnicode_FromString(buffer);
+  char *buffer = NULL;
+  while (needed > size) { /* again if a thread of the host's made it longer meanwhile */
+    PyMem_Free(buffer);
+    size = needed;
+    if (!(buffer = PyMem_Malloc(size))) return PyErr_NoMemory();
+    status = ask(what, handle, buffer, size, &needed, err);
+  }
+  PyObject *text = status || !buffer ? checked(status, err) : PyUnicode_FromString(buffer);
   PyMem_Free(buffer);
   return text;
 }
