@@ -26,22 +26,26 @@ type MatmulRow struct {
 func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 	rows = min(r.Rows, m)
 	columns = min(r.Columns(rows), n)
-	for ceilDiv(m, rows)*ceilDiv(n, columns)*batch < matmulJobs*threads {
-		switch {
-		case columns >= rows && columns > matmulLeast:
-			columns = max(matmulLeast, roundUp(columns/2, matmulLeast))
-		case rows > matmulLeast:
-			rows = max(matmulLeast, roundUp(rows/2, matmulUnit))
-		default:
-			return rows, columns
+	split := func(least, jobs int64) {
+		for ceilDiv(m, rows)*ceilDiv(n, columns)*batch < jobs {
+			switch {
+			case columns >= rows && columns > least:
+				columns = max(least, roundUp(columns/2, least))
+			case rows > least:
+				rows = max(least, roundUp(rows/2, matmulUnit))
+			default:
+				return
+			}
 		}
 	}
+	split(matmulLeast, matmulJobs*threads)
+	split(matmulLeast/2, threads)
 	return rows, columns
 }
 
 const (
 	matmulJobs  = 4  // for each thread
-	matmulLeast = 64 // rows and columns of a tile that is made no smaller
+	matmulLeast = 64 // rows and columns of a tile that is made no smaller while each thread has one
 	matmulUnit  = 12 // rows that kernels take at a time
 )
 

@@ -8,16 +8,17 @@ import (
 
 // What stands between Matmul and its kernels, which read rows of Input that lie
 // one after the other, and panels of some columns of Other, row after row. So
-// both are copied, some depth along K at a time; sums lie apart from y, which
-// may have another type.
+// both are copied, some depth along K at a time. Sums lie in y, or apart from it where
+// it has another type, or no room for a whole panel.
 
 // matmulKernel multiplies so many rows of a with a panel of b: y has a row for
-// each, whose chains begin with what is there if there are more.
+// each, whose chains begin with what is there if there are more, and end with bias
+// if there is one.
 type matmulKernel struct {
 	needs   ISA
 	other   tensor.DType // b's
 	columns int64        // of a panel
-	run     func(a *byte, aRow, rows int, b *byte, bRow, steps int, y *byte, yRow, more int)
+	run     func(a *byte, aRow, rows int, b *byte, bRow, steps int, bias, y *byte, yRow, more int)
 }
 
 const (
@@ -100,10 +101,11 @@ func (r *matmulRow[C]) width(m int64) int64 {
 
 // matmulMemory is how a tile's memory is divided: sums come first.
 type matmulMemory struct {
-	input, copies                int64 // where parts begin, in bytes
+	bias, input, copies          int64 // where parts begin, in bytes
 	sumsRow, inputRow, copiesRow int64 // from row to row
 	bytes                        int64
 	depth                        int64 // of copies of Other
+	there                        int64 // columns whose sums lie in y
 }
 
 func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
@@ -117,7 +119,8 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	}
 	apart := func(elements int64) int64 { return roundUp(elements*r.size, matmulSlack) + matmulSlack }
 	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.columns)*r.size, apart(along), apart(roundUp(n, r.columns))
-	p.input = m * p.sumsRow
+	p.bias = m * p.sumsRow
+	p.input = p.bias + p.sumsRow
 	p.copies = p.input + m*p.inputRow
 	p.bytes = p.copies + p.depth*p.copiesRow
 	return p
@@ -126,10 +129,15 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 // tile is Run.
 func (r *matmulRow[C]) tile(t *MatmulTile) {
 	p := r.plan(t.M, t.N, t.K)
-	if t.More {
-		for m := range t.M {
-			loadRow(r.y.gatherType, unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow)), t.N), t.Y.Row(m, 0))
-		}
+	if t.Y.DType == r.compute && t.Y.Contiguous() {
+		p.there = t.N / r.columns * r.columns
+	}
+	bias := unsafe.Slice((*C)(unsafe.Add(t.Memory, p.bias)), t.N)
+	for n := int64(0); n < t.N && t.Bias.P != nil; n += Block {
+		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
+	}
+	for m := int64(0); m < t.M && t.More; m++ {
+		loadRow(r.y.gatherType, r.sumsOf(t, &p, m), t.Y.Row(m, p.there))
 	}
 	var columns, depth int64
 	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
@@ -138,7 +146,14 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 	}
 	r.sums(t, &p, 0, columns, depth)
 	r.sums(t, &p, columns, t.N, 0)
-	r.store(t, p.sumsRow)
+	for m := int64(0); m < t.M && p.there < t.N; m++ {
+		storeRow(r.y.gatherType, t.Y.Row(m, p.there), r.sumsOf(t, &p, m))
+	}
+}
+
+// sumsOf are a row's sums that lie apart from y.
+func (r *matmulRow[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
+	return unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow+p.there*r.size)), t.N-p.there)
 }
 
 // turnedSums computes the chains of so many columns, so deep.
@@ -147,7 +162,7 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 		steps := min(matmulAlong, depth-k)
 		r.copyInput(t, p, k, steps)
 		for n := int64(0); n < columns; n += r.turned.columns {
-			r.multiply(r.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.turned.columns, k > 0)
+			r.multiply(r.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.turned.columns, k, k+steps)
 		}
 	}
 }
@@ -162,14 +177,14 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		depth := min(steps, t.K-k)
 		r.copyInput(t, p, k, depth)
 		for n := begin; n < copied; n += r.columns {
-			r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k > 0)
+			r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 		}
 		copies := unsafe.Add(t.Memory, p.copies)
 		if depth > 0 {
 			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
 		}
 		for n := copied; n < end; n += r.columns {
-			r.multiply(r.matmulKernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, depth, k > 0)
+			r.multiply(r.matmulKernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, depth, k, k+depth)
 		}
 	}
 }
@@ -178,14 +193,23 @@ func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64)
 	r.copy(&r.input, unsafe.Add(t.Memory, p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
 }
 
-// multiply adds to the sums from a column on, or begins them.
-func (r *matmulRow[C]) multiply(k *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps int64, more bool) {
+// multiply adds to the sums from a column on, or begins them, what is along K from
+// from to to.
+func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
 	begun := 0
-	if more || t.More {
+	if from > 0 || t.More {
 		begun = 1
 	}
-	k.run((*byte)(unsafe.Add(t.Memory, p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(steps),
-		(*byte)(unsafe.Add(t.Memory, n*r.size)), int(p.sumsRow), begun)
+	var bias unsafe.Pointer
+	if to == t.K && t.Bias.P != nil {
+		bias = unsafe.Add(t.Memory, p.bias+n*r.size)
+	}
+	y, yRow := unsafe.Add(t.Memory, n*r.size), p.sumsRow
+	if n < p.there {
+		y, yRow = t.Y.Row(0, n).P, t.Y.RowStride
+	}
+	kernel.run((*byte)(unsafe.Add(t.Memory, p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(steps),
+		(*byte)(bias), (*byte)(y), int(yRow), begun)
 }
 
 // From returns the matrix from a row and a column on.
@@ -225,23 +249,6 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 			} else if first < columns {
 				row(i, first)
 			}
-		}
-	}
-}
-
-// store adds the bias to the sums, whose rows lie bytes apart, and stores them.
-func (r *matmulRow[C]) store(t *MatmulTile, row int64) {
-	for n := int64(0); n < t.N; n += Block {
-		bias := BlockOf[C](t.Scratch, 0, int(min(Block, t.N-n)))
-		Load(bias, t.Bias.At(n))
-		for m := range t.M {
-			y := unsafe.Slice((*C)(unsafe.Add(t.Memory, m*row+n*r.size)), len(bias))
-			if t.Bias.P != nil {
-				for i, b := range bias {
-					y[i] += b
-				}
-			}
-			storeRow(r.y.gatherType, t.Y.Row(m, n), y)
 		}
 	}
 }

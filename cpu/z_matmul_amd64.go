@@ -6,112 +6,112 @@ package cpu
 
 // matmulAVX512F32 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512BF16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512F16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512F64 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F32 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2BF16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F64 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX512BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX512F16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX512F64 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX2F32 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX2BF16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX2F16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX2F64 multiplies rows of a with 4 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
-// else with 0.
+// else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)

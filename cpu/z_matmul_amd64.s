@@ -4,56 +4,56 @@
 
 #include "textflag.h"
 
-// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z18
 	VMOVUPS 64(SI), Z19
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z20
 	VMOVUPS 64(SI), Z21
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z22
 	VMOVUPS 64(SI), Z23
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -144,42 +144,73 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z24
+	VADDPS  Z24, Z0, Z0
+	VADDPS  Z24, Z2, Z2
+	VADDPS  Z24, Z4, Z4
+	VADDPS  Z24, Z6, Z6
+	VADDPS  Z24, Z8, Z8
+	VADDPS  Z24, Z10, Z10
+	VADDPS  Z24, Z12, Z12
+	VADDPS  Z24, Z14, Z14
+	VADDPS  Z24, Z16, Z16
+	VADDPS  Z24, Z18, Z18
+	VADDPS  Z24, Z20, Z20
+	VADDPS  Z24, Z22, Z22
+	VMOVUPS 64(SI), Z24
+	VADDPS  Z24, Z1, Z1
+	VADDPS  Z24, Z3, Z3
+	VADDPS  Z24, Z5, Z5
+	VADDPS  Z24, Z7, Z7
+	VADDPS  Z24, Z9, Z9
+	VADDPS  Z24, Z11, Z11
+	VADDPS  Z24, Z13, Z13
+	VADDPS  Z24, Z15, Z15
+	VADDPS  Z24, Z17, Z17
+	VADDPS  Z24, Z19, Z19
+	VADDPS  Z24, Z21, Z21
+	VADDPS  Z24, Z23, Z23
+
+ended7:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z16, (BX)
 	VMOVUPS Z17, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z18, (BX)
 	VMOVUPS Z19, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z20, (BX)
 	VMOVUPS Z21, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z22, (BX)
 	VMOVUPS Z23, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -196,39 +227,39 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000008
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -246,7 +277,7 @@ begin9:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -256,9 +287,9 @@ begun10:
 	MOVQ bRow+32(FP), R10
 	MOVQ steps+40(FP), R11
 
-step11:
+step12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VMOVUPS      (R9), Z16
 	VMOVUPS      64(R9), Z17
 	VBROADCASTSS (SI), Z18
@@ -290,33 +321,56 @@ step11:
 	ADDQ         $0x00000004, R8
 	ADDQ         R10, R9
 	DECQ         R11
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z16
+	VADDPS  Z16, Z0, Z0
+	VADDPS  Z16, Z2, Z2
+	VADDPS  Z16, Z4, Z4
+	VADDPS  Z16, Z6, Z6
+	VADDPS  Z16, Z8, Z8
+	VADDPS  Z16, Z10, Z10
+	VADDPS  Z16, Z12, Z12
+	VADDPS  Z16, Z14, Z14
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z16, Z1, Z1
+	VADDPS  Z16, Z3, Z3
+	VADDPS  Z16, Z5, Z5
+	VADDPS  Z16, Z7, Z7
+	VADDPS  Z16, Z9, Z9
+	VADDPS  Z16, Z11, Z11
+	VADDPS  Z16, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+
+ended14:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -326,30 +380,30 @@ end12:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000008, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -359,7 +413,7 @@ begin15:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -367,9 +421,9 @@ begun16:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step17:
+step19:
 	TESTQ        R10, R10
-	JLE          end18
+	JLE          end20
 	VMOVUPS      (R8), Z8
 	VMOVUPS      64(R8), Z9
 	VBROADCASTSS (SI), Z10
@@ -388,58 +442,73 @@ step17:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z6, Z6
+	VMOVUPS 64(SI), Z8
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+
+ended21:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VMOVUPS      (DI), Z4
 	VMOVUPS      64(DI), Z5
 	VBROADCASTSS (SI), Z6
@@ -451,45 +520,56 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 64(SI), Z4
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+
+ended28:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step29:
+step33:
 	TESTQ        R9, R9
-	JLE          end30
+	JLE          end34
 	VMOVUPS      (DI), Z2
 	VMOVUPS      64(DI), Z3
 	VBROADCASTSS (SI), Z4
@@ -498,70 +578,79 @@ step29:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step29
+	JMP          step33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(SI), Z2
+	VADDPS  Z2, Z1, Z1
+
+ended35:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512BF16(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX512BF16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z18
 	VMOVUPS 64(SI), Z19
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z20
 	VMOVUPS 64(SI), Z21
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z22
 	VMOVUPS 64(SI), Z23
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -654,42 +743,73 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z24
+	VADDPS  Z24, Z0, Z0
+	VADDPS  Z24, Z2, Z2
+	VADDPS  Z24, Z4, Z4
+	VADDPS  Z24, Z6, Z6
+	VADDPS  Z24, Z8, Z8
+	VADDPS  Z24, Z10, Z10
+	VADDPS  Z24, Z12, Z12
+	VADDPS  Z24, Z14, Z14
+	VADDPS  Z24, Z16, Z16
+	VADDPS  Z24, Z18, Z18
+	VADDPS  Z24, Z20, Z20
+	VADDPS  Z24, Z22, Z22
+	VMOVUPS 64(SI), Z24
+	VADDPS  Z24, Z1, Z1
+	VADDPS  Z24, Z3, Z3
+	VADDPS  Z24, Z5, Z5
+	VADDPS  Z24, Z7, Z7
+	VADDPS  Z24, Z9, Z9
+	VADDPS  Z24, Z11, Z11
+	VADDPS  Z24, Z13, Z13
+	VADDPS  Z24, Z15, Z15
+	VADDPS  Z24, Z17, Z17
+	VADDPS  Z24, Z19, Z19
+	VADDPS  Z24, Z21, Z21
+	VADDPS  Z24, Z23, Z23
+
+ended7:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z16, (BX)
 	VMOVUPS Z17, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z18, (BX)
 	VMOVUPS Z19, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z20, (BX)
 	VMOVUPS Z21, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z22, (BX)
 	VMOVUPS Z23, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -706,39 +826,39 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000008
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -756,7 +876,7 @@ begin9:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -766,9 +886,9 @@ begun10:
 	MOVQ bRow+32(FP), R10
 	MOVQ steps+40(FP), R11
 
-step11:
+step12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VPMOVZXWD    (R9), Z16
 	VPSLLD       $0x10, Z16, Z16
 	VPMOVZXWD    32(R9), Z17
@@ -802,33 +922,56 @@ step11:
 	ADDQ         $0x00000004, R8
 	ADDQ         R10, R9
 	DECQ         R11
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z16
+	VADDPS  Z16, Z0, Z0
+	VADDPS  Z16, Z2, Z2
+	VADDPS  Z16, Z4, Z4
+	VADDPS  Z16, Z6, Z6
+	VADDPS  Z16, Z8, Z8
+	VADDPS  Z16, Z10, Z10
+	VADDPS  Z16, Z12, Z12
+	VADDPS  Z16, Z14, Z14
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z16, Z1, Z1
+	VADDPS  Z16, Z3, Z3
+	VADDPS  Z16, Z5, Z5
+	VADDPS  Z16, Z7, Z7
+	VADDPS  Z16, Z9, Z9
+	VADDPS  Z16, Z11, Z11
+	VADDPS  Z16, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+
+ended14:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -838,30 +981,30 @@ end12:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000008, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -871,7 +1014,7 @@ begin15:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -879,9 +1022,9 @@ begun16:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step17:
+step19:
 	TESTQ        R10, R10
-	JLE          end18
+	JLE          end20
 	VPMOVZXWD    (R8), Z8
 	VPSLLD       $0x10, Z8, Z8
 	VPMOVZXWD    32(R8), Z9
@@ -902,58 +1045,73 @@ step17:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z6, Z6
+	VMOVUPS 64(SI), Z8
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+
+ended21:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VPMOVZXWD    (DI), Z4
 	VPSLLD       $0x10, Z4, Z4
 	VPMOVZXWD    32(DI), Z5
@@ -967,45 +1125,56 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 64(SI), Z4
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+
+ended28:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step29:
+step33:
 	TESTQ        R9, R9
-	JLE          end30
+	JLE          end34
 	VPMOVZXWD    (DI), Z2
 	VPSLLD       $0x10, Z2, Z2
 	VPMOVZXWD    32(DI), Z3
@@ -1016,70 +1185,79 @@ step29:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step29
+	JMP          step33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(SI), Z2
+	VADDPS  Z2, Z1, Z1
+
+ended35:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F16(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX512F16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z18
 	VMOVUPS 64(SI), Z19
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z20
 	VMOVUPS 64(SI), Z21
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z22
 	VMOVUPS 64(SI), Z23
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -1170,42 +1348,73 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z24
+	VADDPS  Z24, Z0, Z0
+	VADDPS  Z24, Z2, Z2
+	VADDPS  Z24, Z4, Z4
+	VADDPS  Z24, Z6, Z6
+	VADDPS  Z24, Z8, Z8
+	VADDPS  Z24, Z10, Z10
+	VADDPS  Z24, Z12, Z12
+	VADDPS  Z24, Z14, Z14
+	VADDPS  Z24, Z16, Z16
+	VADDPS  Z24, Z18, Z18
+	VADDPS  Z24, Z20, Z20
+	VADDPS  Z24, Z22, Z22
+	VMOVUPS 64(SI), Z24
+	VADDPS  Z24, Z1, Z1
+	VADDPS  Z24, Z3, Z3
+	VADDPS  Z24, Z5, Z5
+	VADDPS  Z24, Z7, Z7
+	VADDPS  Z24, Z9, Z9
+	VADDPS  Z24, Z11, Z11
+	VADDPS  Z24, Z13, Z13
+	VADDPS  Z24, Z15, Z15
+	VADDPS  Z24, Z17, Z17
+	VADDPS  Z24, Z19, Z19
+	VADDPS  Z24, Z21, Z21
+	VADDPS  Z24, Z23, Z23
+
+ended7:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z16, (BX)
 	VMOVUPS Z17, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z18, (BX)
 	VMOVUPS Z19, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z20, (BX)
 	VMOVUPS Z21, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z22, (BX)
 	VMOVUPS Z23, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1222,39 +1431,39 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000008
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z8
 	VMOVUPS 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z10
 	VMOVUPS 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z12
 	VMOVUPS 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z14
 	VMOVUPS 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -1272,7 +1481,7 @@ begin9:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -1282,9 +1491,9 @@ begun10:
 	MOVQ bRow+32(FP), R10
 	MOVQ steps+40(FP), R11
 
-step11:
+step12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VCVTPH2PS    (R9), Z16
 	VCVTPH2PS    32(R9), Z17
 	VBROADCASTSS (SI), Z18
@@ -1316,33 +1525,56 @@ step11:
 	ADDQ         $0x00000004, R8
 	ADDQ         R10, R9
 	DECQ         R11
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z16
+	VADDPS  Z16, Z0, Z0
+	VADDPS  Z16, Z2, Z2
+	VADDPS  Z16, Z4, Z4
+	VADDPS  Z16, Z6, Z6
+	VADDPS  Z16, Z8, Z8
+	VADDPS  Z16, Z10, Z10
+	VADDPS  Z16, Z12, Z12
+	VADDPS  Z16, Z14, Z14
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z16, Z1, Z1
+	VADDPS  Z16, Z3, Z3
+	VADDPS  Z16, Z5, Z5
+	VADDPS  Z16, Z7, Z7
+	VADDPS  Z16, Z9, Z9
+	VADDPS  Z16, Z11, Z11
+	VADDPS  Z16, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+
+ended14:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z8, (BX)
 	VMOVUPS Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z10, (BX)
 	VMOVUPS Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z12, (BX)
 	VMOVUPS Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z14, (BX)
 	VMOVUPS Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1352,30 +1584,30 @@ end12:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000008, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -1385,7 +1617,7 @@ begin15:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -1393,9 +1625,9 @@ begun16:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step17:
+step19:
 	TESTQ        R10, R10
-	JLE          end18
+	JLE          end20
 	VCVTPH2PS    (R8), Z8
 	VCVTPH2PS    32(R8), Z9
 	VBROADCASTSS (SI), Z10
@@ -1414,58 +1646,73 @@ step17:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z6, Z6
+	VMOVUPS 64(SI), Z8
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+
+ended21:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
 	VMOVUPS Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
 	VMOVUPS Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VCVTPH2PS    (DI), Z4
 	VCVTPH2PS    32(DI), Z5
 	VBROADCASTSS (SI), Z6
@@ -1477,45 +1724,56 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 64(SI), Z4
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+
+ended28:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
 	VMOVUPS Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step29:
+step33:
 	TESTQ        R9, R9
-	JLE          end30
+	JLE          end34
 	VCVTPH2PS    (DI), Z2
 	VCVTPH2PS    32(DI), Z3
 	VBROADCASTSS (SI), Z4
@@ -1524,70 +1782,79 @@ step29:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step29
+	JMP          step33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(SI), Z2
+	VADDPS  Z2, Z1, Z1
+
+ended35:
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x0000000c
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z8
 	VMOVUPD 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z10
 	VMOVUPD 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z12
 	VMOVUPD 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z14
 	VMOVUPD 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z16
 	VMOVUPD 64(SI), Z17
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z18
 	VMOVUPD 64(SI), Z19
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z20
 	VMOVUPD 64(SI), Z21
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z22
 	VMOVUPD 64(SI), Z23
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -1678,42 +1945,73 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Z24
+	VADDPD  Z24, Z0, Z0
+	VADDPD  Z24, Z2, Z2
+	VADDPD  Z24, Z4, Z4
+	VADDPD  Z24, Z6, Z6
+	VADDPD  Z24, Z8, Z8
+	VADDPD  Z24, Z10, Z10
+	VADDPD  Z24, Z12, Z12
+	VADDPD  Z24, Z14, Z14
+	VADDPD  Z24, Z16, Z16
+	VADDPD  Z24, Z18, Z18
+	VADDPD  Z24, Z20, Z20
+	VADDPD  Z24, Z22, Z22
+	VMOVUPD 64(SI), Z24
+	VADDPD  Z24, Z1, Z1
+	VADDPD  Z24, Z3, Z3
+	VADDPD  Z24, Z5, Z5
+	VADDPD  Z24, Z7, Z7
+	VADDPD  Z24, Z9, Z9
+	VADDPD  Z24, Z11, Z11
+	VADDPD  Z24, Z13, Z13
+	VADDPD  Z24, Z15, Z15
+	VADDPD  Z24, Z17, Z17
+	VADDPD  Z24, Z19, Z19
+	VADDPD  Z24, Z21, Z21
+	VADDPD  Z24, Z23, Z23
+
+ended7:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z8, (BX)
 	VMOVUPD Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z10, (BX)
 	VMOVUPD Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z12, (BX)
 	VMOVUPD Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z14, (BX)
 	VMOVUPD Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z16, (BX)
 	VMOVUPD Z17, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z18, (BX)
 	VMOVUPD Z19, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z20, (BX)
 	VMOVUPD Z21, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z22, (BX)
 	VMOVUPD Z23, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1730,39 +2028,39 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000008
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z8
 	VMOVUPD 64(SI), Z9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z10
 	VMOVUPD 64(SI), Z11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z12
 	VMOVUPD 64(SI), Z13
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z14
 	VMOVUPD 64(SI), Z15
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
@@ -1780,7 +2078,7 @@ begin9:
 	VXORPD X14, X14, X14
 	VXORPD X15, X15, X15
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -1790,9 +2088,9 @@ begun10:
 	MOVQ bRow+32(FP), R10
 	MOVQ steps+40(FP), R11
 
-step11:
+step12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VMOVUPD      (R9), Z16
 	VMOVUPD      64(R9), Z17
 	VBROADCASTSD (SI), Z18
@@ -1824,33 +2122,56 @@ step11:
 	ADDQ         $0x00000008, R8
 	ADDQ         R10, R9
 	DECQ         R11
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Z16
+	VADDPD  Z16, Z0, Z0
+	VADDPD  Z16, Z2, Z2
+	VADDPD  Z16, Z4, Z4
+	VADDPD  Z16, Z6, Z6
+	VADDPD  Z16, Z8, Z8
+	VADDPD  Z16, Z10, Z10
+	VADDPD  Z16, Z12, Z12
+	VADDPD  Z16, Z14, Z14
+	VMOVUPD 64(SI), Z16
+	VADDPD  Z16, Z1, Z1
+	VADDPD  Z16, Z3, Z3
+	VADDPD  Z16, Z5, Z5
+	VADDPD  Z16, Z7, Z7
+	VADDPD  Z16, Z9, Z9
+	VADDPD  Z16, Z11, Z11
+	VADDPD  Z16, Z13, Z13
+	VADDPD  Z16, Z15, Z15
+
+ended14:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z8, (BX)
 	VMOVUPD Z9, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z10, (BX)
 	VMOVUPD Z11, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z12, (BX)
 	VMOVUPD Z13, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z14, (BX)
 	VMOVUPD Z15, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1860,30 +2181,30 @@ end12:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000008, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z4
 	VMOVUPD 64(SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z6
 	VMOVUPD 64(SI), Z7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
@@ -1893,7 +2214,7 @@ begin15:
 	VXORPD X6, X6, X6
 	VXORPD X7, X7, X7
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -1901,9 +2222,9 @@ begun16:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step17:
+step19:
 	TESTQ        R10, R10
-	JLE          end18
+	JLE          end20
 	VMOVUPD      (R8), Z8
 	VMOVUPD      64(R8), Z9
 	VBROADCASTSD (SI), Z10
@@ -1922,58 +2243,73 @@ step17:
 	ADDQ         $0x00000008, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Z8
+	VADDPD  Z8, Z0, Z0
+	VADDPD  Z8, Z2, Z2
+	VADDPD  Z8, Z4, Z4
+	VADDPD  Z8, Z6, Z6
+	VMOVUPD 64(SI), Z8
+	VADDPD  Z8, Z1, Z1
+	VADDPD  Z8, Z3, Z3
+	VADDPD  Z8, Z5, Z5
+	VADDPD  Z8, Z7, Z7
+
+ended21:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z4, (BX)
 	VMOVUPD Z5, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z6, (BX)
 	VMOVUPD Z7, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
 	VMOVUPD 64(SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 	VXORPD X3, X3, X3
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VMOVUPD      (DI), Z4
 	VMOVUPD      64(DI), Z5
 	VBROADCASTSD (SI), Z6
@@ -1985,45 +2321,56 @@ step23:
 	ADDQ         $0x00000008, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Z4
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z4, Z2, Z2
+	VMOVUPD 64(SI), Z4
+	VADDPD  Z4, Z1, Z1
+	VADDPD  Z4, Z3, Z3
+
+ended28:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
 	VMOVUPD Z3, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step29:
+step33:
 	TESTQ        R9, R9
-	JLE          end30
+	JLE          end34
 	VMOVUPD      (DI), Z2
 	VMOVUPD      64(DI), Z3
 	VBROADCASTSD (SI), Z4
@@ -2032,52 +2379,61 @@ step29:
 	ADDQ         $0x00000008, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step29
+	JMP          step33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPD (SI), Z2
+	VADDPD  Z2, Z0, Z0
+	VMOVUPD 64(SI), Z2
+	VADDPD  Z2, Z1, Z1
+
+ended35:
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y8
 	VMOVUPS 32(SI), Y9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y10
 	VMOVUPS 32(SI), Y11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -2132,24 +2488,43 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y10, Y10
+	VMOVUPS 32(SI), Y12
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y11, Y11
+
+ended7:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y8, (BX)
 	VMOVUPS Y9, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y10, (BX)
 	VMOVUPS Y11, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2160,27 +2535,27 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2190,7 +2565,7 @@ begin9:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -2198,9 +2573,9 @@ begun10:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step11:
+step12:
 	TESTQ        R10, R10
-	JLE          end12
+	JLE          end13
 	VMOVUPS      (R8), Y8
 	VMOVUPS      32(R8), Y9
 	VBROADCASTSS (SI), Y10
@@ -2219,58 +2594,73 @@ step11:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS 32(SI), Y8
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y7, Y7
+
+ended14:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step17:
+step19:
 	TESTQ        R9, R9
-	JLE          end18
+	JLE          end20
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
 	VBROADCASTSS (SI), Y6
@@ -2282,45 +2672,56 @@ step17:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 32(SI), Y4
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y3, Y3
+
+ended21:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	VBROADCASTSS (SI), Y4
@@ -2329,52 +2730,61 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 32(SI), Y2
+	VADDPS  Y2, Y1, Y1
+
+ended28:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matmulAVX2BF16(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX2BF16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y8
 	VMOVUPS 32(SI), Y9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y10
 	VMOVUPS 32(SI), Y11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -2431,24 +2841,43 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y10, Y10
+	VMOVUPS 32(SI), Y12
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y11, Y11
+
+ended7:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y8, (BX)
 	VMOVUPS Y9, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y10, (BX)
 	VMOVUPS Y11, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2459,27 +2888,27 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2489,7 +2918,7 @@ begin9:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -2497,9 +2926,9 @@ begun10:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step11:
+step12:
 	TESTQ        R10, R10
-	JLE          end12
+	JLE          end13
 	VPMOVZXWD    (R8), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    16(R8), Y9
@@ -2520,58 +2949,73 @@ step11:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS 32(SI), Y8
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y7, Y7
+
+ended14:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step17:
+step19:
 	TESTQ        R9, R9
-	JLE          end18
+	JLE          end20
 	VPMOVZXWD    (DI), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(DI), Y5
@@ -2585,45 +3029,56 @@ step17:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 32(SI), Y4
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y3, Y3
+
+ended21:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VPMOVZXWD    (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VPMOVZXWD    16(DI), Y3
@@ -2634,52 +3089,61 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 32(SI), Y2
+	VADDPS  Y2, Y1, Y1
+
+ended28:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, F16C, FMA3
-TEXT ·matmulAVX2F16(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX2F16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y8
 	VMOVUPS 32(SI), Y9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y10
 	VMOVUPS 32(SI), Y11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -2734,24 +3198,43 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y10, Y10
+	VMOVUPS 32(SI), Y12
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y11, Y11
+
+ended7:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y8, (BX)
 	VMOVUPS Y9, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y10, (BX)
 	VMOVUPS Y11, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2762,27 +3245,27 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y4
 	VMOVUPS 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y6
 	VMOVUPS 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2792,7 +3275,7 @@ begin9:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -2800,9 +3283,9 @@ begun10:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step11:
+step12:
 	TESTQ        R10, R10
-	JLE          end12
+	JLE          end13
 	VCVTPH2PS    (R8), Y8
 	VCVTPH2PS    16(R8), Y9
 	VBROADCASTSS (SI), Y10
@@ -2821,58 +3304,73 @@ step11:
 	ADDQ         $0x00000004, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS 32(SI), Y8
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y7, Y7
+
+ended14:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y4, (BX)
 	VMOVUPS Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y6, (BX)
 	VMOVUPS Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
 	VMOVUPS 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step17:
+step19:
 	TESTQ        R9, R9
-	JLE          end18
+	JLE          end20
 	VCVTPH2PS    (DI), Y4
 	VCVTPH2PS    16(DI), Y5
 	VBROADCASTSS (SI), Y6
@@ -2884,45 +3382,56 @@ step17:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 32(SI), Y4
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y3, Y3
+
+ended21:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
 	VMOVUPS Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VCVTPH2PS    (DI), Y2
 	VCVTPH2PS    16(DI), Y3
 	VBROADCASTSS (SI), Y4
@@ -2931,52 +3440,61 @@ step23:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 32(SI), Y2
+	VADDPS  Y2, Y1, Y1
+
+ended28:
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)
+// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-72
+TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000006
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y4
 	VMOVUPD 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y6
 	VMOVUPD 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y8
 	VMOVUPD 32(SI), Y9
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y10
 	VMOVUPD 32(SI), Y11
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -3031,24 +3549,43 @@ step5:
 	JMP          step5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Y12
+	VADDPD  Y12, Y0, Y0
+	VADDPD  Y12, Y2, Y2
+	VADDPD  Y12, Y4, Y4
+	VADDPD  Y12, Y6, Y6
+	VADDPD  Y12, Y8, Y8
+	VADDPD  Y12, Y10, Y10
+	VMOVUPD 32(SI), Y12
+	VADDPD  Y12, Y1, Y1
+	VADDPD  Y12, Y3, Y3
+	VADDPD  Y12, Y5, Y5
+	VADDPD  Y12, Y7, Y7
+	VADDPD  Y12, Y9, Y9
+	VADDPD  Y12, Y11, Y11
+
+ended7:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y4, (BX)
 	VMOVUPD Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y6, (BX)
 	VMOVUPD Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y8, (BX)
 	VMOVUPD Y9, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y10, (BX)
 	VMOVUPD Y11, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3059,27 +3596,27 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y4
 	VMOVUPD 32(SI), Y5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y6
 	VMOVUPD 32(SI), Y7
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
@@ -3089,7 +3626,7 @@ begin9:
 	VXORPD X6, X6, X6
 	VXORPD X7, X7, X7
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -3097,9 +3634,9 @@ begun10:
 	MOVQ bRow+32(FP), R9
 	MOVQ steps+40(FP), R10
 
-step11:
+step12:
 	TESTQ        R10, R10
-	JLE          end12
+	JLE          end13
 	VMOVUPD      (R8), Y8
 	VMOVUPD      32(R8), Y9
 	VBROADCASTSD (SI), Y10
@@ -3118,58 +3655,73 @@ step11:
 	ADDQ         $0x00000008, DI
 	ADDQ         R9, R8
 	DECQ         R10
-	JMP          step11
+	JMP          step12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Y8
+	VADDPD  Y8, Y0, Y0
+	VADDPD  Y8, Y2, Y2
+	VADDPD  Y8, Y4, Y4
+	VADDPD  Y8, Y6, Y6
+	VMOVUPD 32(SI), Y8
+	VADDPD  Y8, Y1, Y1
+	VADDPD  Y8, Y3, Y3
+	VADDPD  Y8, Y5, Y5
+	VADDPD  Y8, Y7, Y7
+
+ended14:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y4, (BX)
 	VMOVUPD Y5, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y6, (BX)
 	VMOVUPD Y7, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y2
 	VMOVUPD 32(SI), Y3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 	VXORPD X3, X3, X3
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step17:
+step19:
 	TESTQ        R9, R9
-	JLE          end18
+	JLE          end20
 	VMOVUPD      (DI), Y4
 	VMOVUPD      32(DI), Y5
 	VBROADCASTSD (SI), Y6
@@ -3181,45 +3733,56 @@ step17:
 	ADDQ         $0x00000008, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step17
+	JMP          step19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Y4
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y4, Y2, Y2
+	VMOVUPD 32(SI), Y4
+	VADDPD  Y4, Y1, Y1
+	VADDPD  Y4, Y3, Y3
+
+ended21:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y2, (BX)
 	VMOVUPD Y3, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+40(FP), R9
 
-step23:
+step26:
 	TESTQ        R9, R9
-	JLE          end24
+	JLE          end27
 	VMOVUPD      (DI), Y2
 	VMOVUPD      32(DI), Y3
 	VBROADCASTSD (SI), Y4
@@ -3228,50 +3791,59 @@ step23:
 	ADDQ         $0x00000008, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step23
+	JMP          step26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 32(SI), Y2
+	VADDPD  Y2, Y1, Y1
+
+ended28:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedAVX512F32(SB), NOSPLIT, $8-72
+TEXT ·matmulTurnedAVX512F32(SB), NOSPLIT, $8-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000008
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -3528,22 +4100,36 @@ square5:
 	JMP              square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended7:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z5, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z7, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3556,29 +4142,29 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -3596,9 +4182,9 @@ begun10:
 	ADDQ R9, R14
 	MOVQ squares+40(FP), R15
 
-square11:
+square12:
 	TESTQ            R15, R15
-	JLE              end12
+	JLE              end13
 	VMOVUPS          (R8), Z4
 	VMOVUPS          (R8)(R9*1), Z5
 	VMOVUPS          (R8)(R9*2), Z6
@@ -3752,45 +4338,55 @@ square11:
 	ADDQ             $0x00000040, R13
 	ADDQ             $0x00000040, R14
 	DECQ             R15
-	JMP              square11
+	JMP              square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended14:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000003
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -3806,9 +4402,9 @@ begun16:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square17:
+square19:
 	TESTQ            R14, R14
-	JLE              end18
+	JLE              end20
 	VMOVUPS          (DI), Z3
 	VMOVUPS          (DI)(R8*1), Z4
 	VMOVUPS          (DI)(R8*2), Z5
@@ -3945,39 +4541,48 @@ square17:
 	ADDQ             $0x00000040, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R14
-	JMP              square17
+	JMP              square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z3
+	VADDPS  Z3, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	VADDPS  Z3, Z2, Z2
+
+ended21:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -3993,9 +4598,9 @@ begun22:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square23:
+square26:
 	TESTQ            R14, R14
-	JLE              end24
+	JLE              end27
 	VMOVUPS          (DI), Z2
 	VMOVUPS          (DI)(R8*1), Z3
 	VMOVUPS          (DI)(R8*2), Z4
@@ -4116,33 +4721,41 @@ square23:
 	ADDQ             $0x00000040, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R14
-	JMP              square23
+	JMP              square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -4158,9 +4771,9 @@ begun28:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square29:
+square33:
 	TESTQ            R14, R14
-	JLE              end30
+	JLE              end34
 	VMOVUPS          (DI), Z1
 	VMOVUPS          (DI)(R8*1), Z2
 	VMOVUPS          (DI)(R8*2), Z3
@@ -4265,49 +4878,56 @@ square29:
 	ADDQ             $0x00000040, R12
 	ADDQ             $0x00000040, R13
 	DECQ             R14
-	JMP              square29
+	JMP              square33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedAVX512BF16(SB), NOSPLIT, $8-72
+TEXT ·matmulTurnedAVX512BF16(SB), NOSPLIT, $8-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000008
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -4580,22 +5200,36 @@ square5:
 	JMP              square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended7:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z5, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z7, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4608,29 +5242,29 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -4648,9 +5282,9 @@ begun10:
 	ADDQ R9, R14
 	MOVQ squares+40(FP), R15
 
-square11:
+square12:
 	TESTQ            R15, R15
-	JLE              end12
+	JLE              end13
 	VPMOVZXWD        (R8), Z4
 	VPSLLD           $0x10, Z4, Z4
 	VPMOVZXWD        (R8)(R9*1), Z5
@@ -4820,45 +5454,55 @@ square11:
 	ADDQ             $0x00000020, R13
 	ADDQ             $0x00000020, R14
 	DECQ             R15
-	JMP              square11
+	JMP              square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended14:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000003
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -4874,9 +5518,9 @@ begun16:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square17:
+square19:
 	TESTQ            R14, R14
-	JLE              end18
+	JLE              end20
 	VPMOVZXWD        (DI), Z3
 	VPSLLD           $0x10, Z3, Z3
 	VPMOVZXWD        (DI)(R8*1), Z4
@@ -5029,39 +5673,48 @@ square17:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square17
+	JMP              square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z3
+	VADDPS  Z3, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	VADDPS  Z3, Z2, Z2
+
+ended21:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -5077,9 +5730,9 @@ begun22:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square23:
+square26:
 	TESTQ            R14, R14
-	JLE              end24
+	JLE              end27
 	VPMOVZXWD        (DI), Z2
 	VPSLLD           $0x10, Z2, Z2
 	VPMOVZXWD        (DI)(R8*1), Z3
@@ -5216,33 +5869,41 @@ square23:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square23
+	JMP              square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -5258,9 +5919,9 @@ begun28:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square29:
+square33:
 	TESTQ            R14, R14
-	JLE              end30
+	JLE              end34
 	VPMOVZXWD        (DI), Z1
 	VPSLLD           $0x10, Z1, Z1
 	VPMOVZXWD        (DI)(R8*1), Z2
@@ -5381,49 +6042,56 @@ square29:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square29
+	JMP              square33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedAVX512F16(SB), NOSPLIT, $8-72
+TEXT ·matmulTurnedAVX512F16(SB), NOSPLIT, $8-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000008
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z4
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z6
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -5680,22 +6348,36 @@ square5:
 	JMP              square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended7:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z4, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z5, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z6, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z7, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5708,29 +6390,29 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -5748,9 +6430,9 @@ begun10:
 	ADDQ R9, R14
 	MOVQ squares+40(FP), R15
 
-square11:
+square12:
 	TESTQ            R15, R15
-	JLE              end12
+	JLE              end13
 	VCVTPH2PS        (R8), Z4
 	VCVTPH2PS        (R8)(R9*1), Z5
 	VCVTPH2PS        (R8)(R9*2), Z6
@@ -5904,45 +6586,55 @@ square11:
 	ADDQ             $0x00000020, R13
 	ADDQ             $0x00000020, R14
 	DECQ             R15
-	JMP              square11
+	JMP              square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended14:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000003
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -5958,9 +6650,9 @@ begun16:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square17:
+square19:
 	TESTQ            R14, R14
-	JLE              end18
+	JLE              end20
 	VCVTPH2PS        (DI), Z3
 	VCVTPH2PS        (DI)(R8*1), Z4
 	VCVTPH2PS        (DI)(R8*2), Z5
@@ -6097,39 +6789,48 @@ square17:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square17
+	JMP              square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z3
+	VADDPS  Z3, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	VADDPS  Z3, Z2, Z2
+
+ended21:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -6145,9 +6846,9 @@ begun22:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square23:
+square26:
 	TESTQ            R14, R14
-	JLE              end24
+	JLE              end27
 	VCVTPH2PS        (DI), Z2
 	VCVTPH2PS        (DI)(R8*1), Z3
 	VCVTPH2PS        (DI)(R8*2), Z4
@@ -6268,33 +6969,41 @@ square23:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square23
+	JMP              square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPS X0, X0, X0
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -6310,9 +7019,9 @@ begun28:
 	ADDQ R8, R13
 	MOVQ squares+40(FP), R14
 
-square29:
+square33:
 	TESTQ            R14, R14
-	JLE              end30
+	JLE              end34
 	VCVTPH2PS        (DI), Z1
 	VCVTPH2PS        (DI)(R8*1), Z2
 	VCVTPH2PS        (DI)(R8*2), Z3
@@ -6417,49 +7126,56 @@ square29:
 	ADDQ             $0x00000020, R12
 	ADDQ             $0x00000020, R13
 	DECQ             R14
-	JMP              square29
+	JMP              square33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
 	VMOVUPS Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulTurnedAVX512F64(SB), NOSPLIT, $0-72
+TEXT ·matmulTurnedAVX512F64(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000008
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z4
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z5
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z6
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z7
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -6595,22 +7311,36 @@ square5:
 	JMP              square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Z8
+	VADDPD  Z8, Z0, Z0
+	VADDPD  Z8, Z1, Z1
+	VADDPD  Z8, Z2, Z2
+	VADDPD  Z8, Z3, Z3
+	VADDPD  Z8, Z4, Z4
+	VADDPD  Z8, Z5, Z5
+	VADDPD  Z8, Z6, Z6
+	VADDPD  Z8, Z7, Z7
+
+ended7:
 	VMOVUPD Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z4, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z5, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z6, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z7, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6623,29 +7353,29 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000004
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z3
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 	VXORPD X3, X3, X3
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
@@ -6657,9 +7387,9 @@ begun10:
 	ADDQ R9, R11
 	MOVQ squares+40(FP), R12
 
-square11:
+square12:
 	TESTQ            R12, R12
-	JLE              end12
+	JLE              end13
 	VMOVUPD          (R8), Z4
 	VMOVUPD          (R8)(R9*1), Z5
 	VMOVUPD          (R8)(R9*2), Z6
@@ -6730,45 +7460,55 @@ square11:
 	ADDQ             $0x00000040, R10
 	ADDQ             $0x00000040, R11
 	DECQ             R12
-	JMP              square11
+	JMP              square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Z4
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z4, Z1, Z1
+	VADDPD  Z4, Z2, Z2
+	VADDPD  Z4, Z3, Z3
+
+ended14:
 	VMOVUPD Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000003
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -6778,9 +7518,9 @@ begun16:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square17:
+square19:
 	TESTQ            R11, R11
-	JLE              end18
+	JLE              end20
 	VMOVUPD          (DI), Z3
 	VMOVUPD          (DI)(R8*1), Z4
 	VMOVUPD          (DI)(R8*2), Z5
@@ -6842,39 +7582,48 @@ square17:
 	ADDQ             $0x00000040, R9
 	ADDQ             $0x00000040, R10
 	DECQ             R11
-	JMP              square17
+	JMP              square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Z3
+	VADDPD  Z3, Z0, Z0
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z3, Z2, Z2
+
+ended21:
 	VMOVUPD Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000002
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Z1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -6884,9 +7633,9 @@ begun22:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square23:
+square26:
 	TESTQ            R11, R11
-	JLE              end24
+	JLE              end27
 	VMOVUPD          (DI), Z2
 	VMOVUPD          (DI)(R8*1), Z3
 	VMOVUPD          (DI)(R8*2), Z4
@@ -6940,33 +7689,41 @@ square23:
 	ADDQ             $0x00000040, R9
 	ADDQ             $0x00000040, R10
 	DECQ             R11
-	JMP              square23
+	JMP              square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Z2
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z2, Z1, Z1
+
+ended28:
 	VMOVUPD Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Z1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
-rows25:
+fewer23:
+rows29:
 	CMPQ    DX, $0x00000001
-	JLT     fewer26
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin27
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
 	MOVQ    BX, SI
 	VMOVUPD (SI), Z0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun28
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
 
-begin27:
+begin31:
 	VXORPD X0, X0, X0
 
-begun28:
+begun32:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -6976,9 +7733,9 @@ begun28:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square29:
+square33:
 	TESTQ            R11, R11
-	JLE              end30
+	JLE              end34
 	VMOVUPD          (DI), Z1
 	VMOVUPD          (DI)(R8*1), Z2
 	VMOVUPD          (DI)(R8*2), Z3
@@ -7024,41 +7781,48 @@ square29:
 	ADDQ             $0x00000040, R9
 	ADDQ             $0x00000040, R10
 	DECQ             R11
-	JMP              square29
+	JMP              square33
 
-end30:
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPD (SI), Z1
+	VADDPD  Z1, Z0, Z0
+
+ended35:
 	VMOVUPD Z0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows25
+	JMP     rows29
 
-fewer26:
+fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulTurnedAVX2F32(SB), NOSPLIT, $0-72
+TEXT ·matmulTurnedAVX2F32(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000004
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -7187,14 +7951,24 @@ square5:
 	JMP          square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended7:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -7203,26 +7977,26 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000003
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7232,9 +8006,9 @@ begun10:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square11:
+square12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VMOVUPS      (DI), Y3
 	VMOVUPS      (DI)(R8*1), Y4
 	VMOVUPS      (DI)(R8*2), Y5
@@ -7320,39 +8094,48 @@ square11:
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000020, R10
 	DECQ         R11
-	JMP          square11
+	JMP          square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y3, Y2, Y2
+
+ended14:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7362,9 +8145,9 @@ begun16:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square17:
+square19:
 	TESTQ        R11, R11
-	JLE          end18
+	JLE          end20
 	VMOVUPS      (DI), Y2
 	VMOVUPS      (DI)(R8*1), Y3
 	VMOVUPS      (DI)(R8*2), Y4
@@ -7434,33 +8217,41 @@ square17:
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000020, R10
 	DECQ         R11
-	JMP          square17
+	JMP          square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7470,9 +8261,9 @@ begun22:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square23:
+square26:
 	TESTQ        R11, R11
-	JLE          end24
+	JLE          end27
 	VMOVUPS      (DI), Y1
 	VMOVUPS      (DI)(R8*1), Y2
 	VMOVUPS      (DI)(R8*2), Y3
@@ -7526,41 +8317,48 @@ square23:
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000020, R10
 	DECQ         R11
-	JMP          square23
+	JMP          square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matmulTurnedAVX2BF16(SB), NOSPLIT, $0-72
+TEXT ·matmulTurnedAVX2BF16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000004
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -7697,14 +8495,24 @@ square5:
 	JMP          square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended7:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -7713,26 +8521,26 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000003
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7742,9 +8550,9 @@ begun10:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square11:
+square12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VPMOVZXWD    (DI), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VPMOVZXWD    (DI)(R8*1), Y4
@@ -7838,39 +8646,48 @@ square11:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square11
+	JMP          square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y3, Y2, Y2
+
+ended14:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7880,9 +8697,9 @@ begun16:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square17:
+square19:
 	TESTQ        R11, R11
-	JLE          end18
+	JLE          end20
 	VPMOVZXWD    (DI), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VPMOVZXWD    (DI)(R8*1), Y3
@@ -7960,33 +8777,41 @@ square17:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square17
+	JMP          square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -7996,9 +8821,9 @@ begun22:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square23:
+square26:
 	TESTQ        R11, R11
-	JLE          end24
+	JLE          end27
 	VPMOVZXWD    (DI), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VPMOVZXWD    (DI)(R8*1), Y2
@@ -8060,41 +8885,48 @@ square23:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square23
+	JMP          square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, F16C, FMA3
-TEXT ·matmulTurnedAVX2F16(SB), NOSPLIT, $0-72
+TEXT ·matmulTurnedAVX2F16(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000004
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -8223,14 +9055,24 @@ square5:
 	JMP          square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended7:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -8239,26 +9081,26 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000003
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8268,9 +9110,9 @@ begun10:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square11:
+square12:
 	TESTQ        R11, R11
-	JLE          end12
+	JLE          end13
 	VCVTPH2PS    (DI), Y3
 	VCVTPH2PS    (DI)(R8*1), Y4
 	VCVTPH2PS    (DI)(R8*2), Y5
@@ -8356,39 +9198,48 @@ square11:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square11
+	JMP          square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y3, Y2, Y2
+
+ended14:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8398,9 +9249,9 @@ begun16:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square17:
+square19:
 	TESTQ        R11, R11
-	JLE          end18
+	JLE          end20
 	VCVTPH2PS    (DI), Y2
 	VCVTPH2PS    (DI)(R8*1), Y3
 	VCVTPH2PS    (DI)(R8*2), Y4
@@ -8470,33 +9321,41 @@ square17:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square17
+	JMP          square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPS Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPS (SI), Y0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPS X0, X0, X0
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8506,9 +9365,9 @@ begun22:
 	ADDQ R8, R10
 	MOVQ squares+40(FP), R11
 
-square23:
+square26:
 	TESTQ        R11, R11
-	JLE          end24
+	JLE          end27
 	VCVTPH2PS    (DI), Y1
 	VCVTPH2PS    (DI)(R8*1), Y2
 	VCVTPH2PS    (DI)(R8*2), Y3
@@ -8562,41 +9421,48 @@ square23:
 	ADDQ         $0x00000010, R9
 	ADDQ         $0x00000010, R10
 	DECQ         R11
-	JMP          square23
+	JMP          square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
 	VMOVUPS Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)
+// func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulTurnedAVX2F64(SB), NOSPLIT, $0-72
+TEXT ·matmulTurnedAVX2F64(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
-	MOVQ y+48(FP), BX
+	MOVQ y+56(FP), BX
 
 rows1:
 	CMPQ    DX, $0x00000004
 	JLT     fewer2
-	CMPQ    more+64(FP), $0x00
+	CMPQ    more+72(FP), $0x00
 	JEQ     begin3
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y2
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y3
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	JMP     begun4
 
 begin3:
@@ -8670,14 +9536,24 @@ square5:
 	JMP          square5
 
 end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Y4
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y4, Y1, Y1
+	VADDPD  Y4, Y2, Y2
+	VADDPD  Y4, Y3, Y3
+
+ended7:
 	VMOVUPD Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y3, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -8686,26 +9562,26 @@ end6:
 	JMP     rows1
 
 fewer2:
-rows7:
+rows8:
 	CMPQ    DX, $0x00000003
-	JLT     fewer8
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin9
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y1
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y2
-	ADDQ    yRow+56(FP), SI
-	JMP     begun10
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
 
-begin9:
+begin10:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 
-begun10:
+begun11:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8713,9 +9589,9 @@ begun10:
 	ADDQ R8, R9
 	MOVQ squares+40(FP), R10
 
-square11:
+square12:
 	TESTQ        R10, R10
-	JLE          end12
+	JLE          end13
 	VMOVUPD      (DI), Y3
 	VMOVUPD      (DI)(R8*1), Y4
 	VMOVUPD      (DI)(R8*2), Y5
@@ -8756,39 +9632,48 @@ square11:
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	DECQ         R10
-	JMP          square11
+	JMP          square12
 
-end12:
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Y3
+	VADDPD  Y3, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y3, Y2, Y2
+
+ended14:
 	VMOVUPD Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y2, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows7
+	JMP     rows8
 
-fewer8:
-rows13:
+fewer9:
+rows15:
 	CMPQ    DX, $0x00000002
-	JLT     fewer14
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin15
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
-	ADDQ    yRow+56(FP), SI
+	ADDQ    yRow+64(FP), SI
 	VMOVUPD (SI), Y1
-	ADDQ    yRow+56(FP), SI
-	JMP     begun16
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
 
-begin15:
+begin17:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 
-begun16:
+begun18:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8796,9 +9681,9 @@ begun16:
 	ADDQ R8, R9
 	MOVQ squares+40(FP), R10
 
-square17:
+square19:
 	TESTQ        R10, R10
-	JLE          end18
+	JLE          end20
 	VMOVUPD      (DI), Y2
 	VMOVUPD      (DI)(R8*1), Y3
 	VMOVUPD      (DI)(R8*2), Y4
@@ -8831,33 +9716,41 @@ square17:
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	DECQ         R10
-	JMP          square17
+	JMP          square19
 
-end18:
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Y2
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y1
+
+ended21:
 	VMOVUPD Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	VMOVUPD Y1, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows13
+	JMP     rows15
 
-fewer14:
-rows19:
+fewer16:
+rows22:
 	CMPQ    DX, $0x00000001
-	JLT     fewer20
-	CMPQ    more+64(FP), $0x00
-	JEQ     begin21
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
 	MOVQ    BX, SI
 	VMOVUPD (SI), Y0
-	ADDQ    yRow+56(FP), SI
-	JMP     begun22
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
 
-begin21:
+begin24:
 	VXORPD X0, X0, X0
 
-begun22:
+begun25:
 	MOVQ AX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bColumn+32(FP), R8
@@ -8865,9 +9758,9 @@ begun22:
 	ADDQ R8, R9
 	MOVQ squares+40(FP), R10
 
-square23:
+square26:
 	TESTQ        R10, R10
-	JLE          end24
+	JLE          end27
 	VMOVUPD      (DI), Y1
 	VMOVUPD      (DI)(R8*1), Y2
 	VMOVUPD      (DI)(R8*2), Y3
@@ -8892,15 +9785,22 @@ square23:
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x00000020, R9
 	DECQ         R10
-	JMP          square23
+	JMP          square26
 
-end24:
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Y1
+	VADDPD  Y1, Y0, Y0
+
+ended28:
 	VMOVUPD Y0, (BX)
-	ADDQ    yRow+56(FP), BX
+	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows19
+	JMP     rows22
 
-fewer20:
+fewer23:
 	VZEROUPPER
 	RET

@@ -19,10 +19,10 @@ var matmulCounts = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
 // sums, of some rows of a with all columns of a panel of b.
 func matmuls(c *build.Context) {
 	eachMatmul(c, "matmul", func(k *kernel, name string) {
-		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, y *byte, yRow int, more int)",
+		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
 			fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, matmulVectors*k.lanes),
 			"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
-			"else with 0.")
+			"else with 0, and end with bias, if there is one.")
 		k.multiplyRows(matmulCounts[k.isa.masks], k.chains)
 	})
 }
@@ -112,8 +112,19 @@ func (k *kernel) beginChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
 	c.Label(begun)
 }
 
-// endChains stores chains in rows of y, and moves on by them.
+// endChains adds bias to chains, stores them in rows of y, and moves on by those.
 func (k *kernel) endChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
+	bias, ended := param(k.c, "bias"), k.newLabel("ended")
+	k.c.TESTQ(bias, bias)
+	k.c.JEQ(operand.LabelRef(ended))
+	for j := range sums[0] {
+		b := k.vector()
+		k.emit(k.ps("VMOVU"), operand.Mem{Base: bias, Disp: j * k.isa.bytes}, b)
+		for _, vectors := range sums {
+			k.emit(k.ps("VADD"), b, vectors[j], vectors[j])
+		}
+	}
+	k.c.Label(ended)
 	k.c.MOVQ(k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), v, at) }), y)
 }
 

@@ -15,10 +15,10 @@ var matmulTurnedCounts = map[bool][]int{true: {8, 4, 3, 2, 1}, false: {4, 3, 2, 
 // whose elements lie along k: squares of b are turned in registers.
 func matmulsTurned(c *build.Context) {
 	eachMatmul(c, "matmulTurned", func(k *kernel, name string) {
-		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, y *byte, yRow int, more int)",
+		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)",
 			fmt.Sprintf("%s multiplies rows of a with %d columns of b, as long as so many squares,", name, k.lanes),
 			"which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,",
-			"else with 0.")
+			"else with 0, and end with bias, if there is one.")
 		k.multiplyRows(matmulTurnedCounts[k.isa.masks], k.turnedChains)
 	})
 }
