@@ -16,23 +16,22 @@ type MatmulTile struct {
 // MatmulRow is a way to compute a tile.
 type MatmulRow struct {
 	Run     func(*MatmulTile)
-	Rows    int64                     // of y, that a tile has at most
-	Columns func(m int64) int64       // of y, that a tile of so many rows has at most
-	Bytes   func(m, n, k int64) int64 // of memory that a tile needs
+	Largest func(m, n int64) (rows, columns, unit int64) // of y, that a tile has at most, and what rows are a multiple of
+	Bytes   func(m, n, k int64) int64                    // of memory that a tile needs
 }
 
 // Divide returns the rows and columns of the tiles of m x n products: smaller ones
 // than a tile may have where there would be few for the threads.
 func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
-	rows = min(r.Rows, m)
-	columns = min(r.Columns(rows), n)
+	rows, columns, unit := r.Largest(m, n)
+	rows, columns = min(rows, m), min(columns, n)
 	split := func(least, jobs int64) {
 		for ceilDiv(m, rows)*ceilDiv(n, columns)*batch < jobs {
 			switch {
 			case columns >= rows && columns > least:
 				columns = max(least, roundUp(columns/2, least))
 			case rows > least:
-				rows = max(least, roundUp(rows/2, matmulUnit))
+				rows = max(least, roundUp(rows/2, unit))
 			default:
 				return
 			}
@@ -46,18 +45,17 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 const (
 	matmulJobs  = 4  // for each thread
 	matmulLeast = 64 // rows and columns of a tile that is made no smaller while each thread has one
-	matmulUnit  = 12 // rows that kernels take at a time
 )
 
 // Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
 var Matmul = tableOf(ByCompute(
-	MatmulRow{matmul[float32], matmulRowsOfTile, blockWide, noBytes},
-	MatmulRow{matmul[float64], matmulRowsOfTile, blockWide, noBytes},
+	MatmulRow{matmul[float32], blocks, noBytes},
+	MatmulRow{matmul[float64], blocks, noBytes},
 ), pickMatmul)
 
-func blockWide(int64) int64 { return Block }
+func blocks(_, _ int64) (rows, columns, unit int64) { return Block, Block, 1 }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

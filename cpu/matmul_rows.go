@@ -23,6 +23,7 @@ type matmulKernel struct {
 
 const (
 	matmulRowsOfTile = 144
+	matmulUnit       = 12      // rows that kernels take at a time
 	matmulTileBytes  = 1 << 10 // of a row of sums, and of a column of copies
 	matmulFew        = 24      // rows of Input for which Other is read where it lies:
 	matmulShallow    = 16      // so many of its rows at a time,
@@ -86,9 +87,21 @@ func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
 	}
 	r.input, r.other, r.y = newMatmulOperand(k.needs, t.In[0]), newMatmulOperand(k.needs, t.In[1]), newMatmulOperand(k.needs, t.Out[0])
 	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{t.Compute}})
-	return MatmulRow{r.tile, matmulRowsOfTile, r.width, func(m, n, k int64) int64 {
-		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes) // the last tile may have few rows
+	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
+		narrow := r.plan(min(n, r.turned.columns), m, k) // as the last tile may be, or have few rows
+		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)
 	}}
+}
+
+// narrow reports whether y has so few columns that lanes are its rows.
+func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.turned.columns && m >= 2*n }
+
+// largest is Largest.
+func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
+	if r.narrow(m, n) {
+		return r.width(n), n, r.columns
+	}
+	return matmulRowsOfTile, r.width(min(m, matmulRowsOfTile)), matmulUnit
 }
 
 // width returns the columns of tiles of so many rows.
@@ -126,10 +139,30 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	return p
 }
 
-// tile is Run.
+// tile is Run. A narrow y is computed as its transpose: that of Other times that of
+// Input.
 func (r *matmulRow[C]) tile(t *MatmulTile) {
+	if !r.narrow(t.M, t.N) {
+		r.product(t, Span{})
+		return
+	}
+	turned := MatmulTile{
+		Input: t.Other.Transposed(), Other: t.Input.Transposed(), Y: t.Y.Transposed(),
+		M: t.N, N: t.M, K: t.K, More: t.More, Memory: t.Memory, Scratch: t.Scratch,
+	}
+	r.product(&turned, t.Bias)
+}
+
+// Transposed returns the matrix whose rows are m's columns.
+func (m Rows) Transposed() Rows {
+	m.Stride, m.RowStride = m.RowStride, m.Stride
+	return m
+}
+
+// product computes a tile; down is a bias with an element for each row, if there is one.
+func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	p := r.plan(t.M, t.N, t.K)
-	if t.Y.DType == r.compute && t.Y.Contiguous() {
+	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
 		p.there = t.N / r.columns * r.columns
 	}
 	bias := unsafe.Slice((*C)(unsafe.Add(t.Memory, p.bias)), t.N)
@@ -147,7 +180,14 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 	r.sums(t, &p, 0, columns, depth)
 	r.sums(t, &p, columns, t.N, 0)
 	for m := int64(0); m < t.M && p.there < t.N; m++ {
-		storeRow(r.y.gatherType, t.Y.Row(m, p.there), r.sumsOf(t, &p, m))
+		sums := r.sumsOf(t, &p, m)
+		if b := BlockOf[C](t.Scratch, 0, 1); down.P != nil {
+			Load(b, down.At(m))
+			for i := range sums {
+				sums[i] += b[0]
+			}
+		}
+		storeRow(r.y.gatherType, t.Y.Row(m, p.there), sums)
 	}
 }
 

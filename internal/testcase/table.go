@@ -231,7 +231,7 @@ func matmul(s *Source, t *text) {
 	m, k, n := s.extent(), s.width(), s.width()
 	switch {
 	case s.Size == Large:
-		size := oneOf(s, [3]int64{40, 300, 300}, [3]int64{20, 1100, 40}, [3]int64{3, 300, 1100})
+		size := oneOf(s, [3]int64{40, 300, 300}, [3]int64{20, 1100, 40}, [3]int64{3, 300, 1100}, [3]int64{70, 1100, 5})
 		m, k, n = size[0], size[1], size[2]
 	case s.Size != Edge && s.IntN(4) == 0:
 		m, n = s.width(), s.extent()

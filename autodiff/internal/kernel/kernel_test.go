@@ -85,7 +85,7 @@ func TestGemm(t *testing.T) {
 }
 
 func testGemm[T Float](t *testing.T) {
-	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {70, 40, 300}, {130, 260, 5}, {2, 3, 0}, {3, 70, 1100}, {20, 40, 1100}} {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {70, 40, 300}, {130, 260, 5}, {2, 3, 0}, {3, 70, 1100}, {20, 40, 1100}, {90, 6, 1100}} {
 		m, n, k := s[0], s[1], s[2]
 		a, b, at, bt := uniform[T](m*k, 1), uniform[T](k*n, 2), make([]T, m*k), make([]T, k*n)
 		want := make([]T, m*n)
