@@ -65,13 +65,16 @@ var matmul = op{
 		tile := mm.tile
 		pl.run = func(c *call) error {
 			c.threads = min(c.threads, int(threads))
-			c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n), tile)
+			c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n)+mm.jobs*matmulTileCost, tile)
 			return nil
 		}
 		return nil
 	},
 	rows: namesOf(cpu.Matmul),
 }
+
+// matmulTileCost is what a tile costs beside its products.
+const matmulTileCost = 1 << 9
 
 // matmulPlan is how one problem runs.
 type matmulPlan struct {
