@@ -39,7 +39,8 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 	}
 	split(matmulLeast, matmulJobs*threads)
 	split(matmulLeast/2, threads)
-	return rows, columns
+	even := func(whole, part, unit int64) int64 { return min(part, roundUp(ceilDiv(whole, ceilDiv(whole, part)), unit)) }
+	return even(m, rows, unit), even(n, columns, matmulLeast/2)
 }
 
 const (
