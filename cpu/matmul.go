@@ -39,7 +39,9 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 	}
 	split(matmulLeast, matmulJobs*threads)
 	split(matmulLeast/2, threads)
-	even := func(whole, part, unit int64) int64 { return min(part, roundUp(ceilDiv(whole, ceilDiv(whole, part)), unit)) }
+	even := func(whole, part, unit int64) int64 {
+		return min(part, roundUp(ceilDiv(whole, ceilDiv(whole, part)), unit))
+	}
 	return even(m, rows, unit), even(n, columns, matmulLeast/2)
 }
 

@@ -18,21 +18,24 @@ var linearRows = []Row[func(*LinearTile)]{
 	}},
 }
 
-// dotKernel computes 4 rows against 4.
+// dotTile computes some rows of x against 4 of weight.
+type dotTile func(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+
+// dotKernel has the tiles of an instruction set.
 type dotKernel struct {
-	dot     func(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
-	scale   func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
-	step    int64 // what its k is a multiple of
-	shifted bool  // it adds 128 to x, which the correction takes off
+	first [4]dotTile // of 1 to 4 rows, the first of x, which note corrections
+	dot   dotTile    // of 4 more
+	scale func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
+	step  int64 // what k is a multiple of
 }
 
 var (
-	vnni = dotKernel{dotVNNI, scaleSumsAVX512, 1, true}
-	avx2 = dotKernel{dotAVX2, scaleSumsAVX2, 16, false}
+	vnni = dotKernel{[4]dotTile{dotVNNIFirst1, dotVNNIFirst2, dotVNNIFirst3, dotVNNIFirst4}, dotVNNI, scaleSumsAVX512, 1}
+	avx2 = dotKernel{[4]dotTile{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, dotAVX2Rows4, scaleSumsAVX2, 16}
 )
 
-// linearTiles runs a tile in squares of 4 rows by 4 columns; the last square
-// along each side overlaps the one before.
+// linearTiles runs a tile in squares of 4 rows, or as many as there are, by 4
+// columns; the last square along each side overlaps the one before.
 func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	rows, columns := t.M1-t.M0, t.N1-t.N0
 	if t.X.Stride != 1 || t.Weight.Stride != 1 || columns < 4 || t.K > maxInt32Depth || t.K < kernel.step {
@@ -40,21 +43,14 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 		return
 	}
 	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
-	sums := linearSums{t: t, kernel: kernel, whole: t.K / kernel.step * kernel.step}
+	sums := linearSums{t: t, whole: t.K / kernel.step * kernel.step}
 	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), 4*columns)
-	sums.correct(columns)
-	for m := int64(0); m < rows; m += 4 {
-		first, stride := t.M0+min(m, max(rows-4, 0)), t.X.RowStride
-		if rows < 4 {
-			stride = 0 // the same row four times
-			for i := range rows {
-				sums.quad(t.M0+i, stride, 1)
-				s.store(t.M0+i, sums.acc[:columns])
-			}
-			return
-		}
-		sums.quad(first, stride, 4)
-		for i := range int64(4) {
+	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[1])), columns)
+	together := min(4, rows)
+	for m, dot := int64(0), kernel.first[together-1]; m < rows; m, dot = m+4, kernel.dot {
+		first := t.M0 + min(m, rows-together)
+		sums.rows(first, together, dot)
+		for i := range together {
 			s.store(first+i, sums.acc[i*columns:][:columns])
 		}
 	}
@@ -95,48 +91,27 @@ func (s scaledBy[C]) row(m int64, y []C, acc []int32) {
 
 func as32[C Compute](v []C) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(v))) }
 
-// linearSums computes the integer sums of 4 rows of x with a tile's columns.
+// linearSums computes the integer sums of up to 4 rows of x with a tile's columns.
 type linearSums struct {
-	t      *LinearTile
-	kernel *dotKernel
-	whole  int64   // the part of K that the kernel takes
-	acc    []int32 // 4 rows
-	minus  []int32 // corrections
+	t     *LinearTile
+	whole int64   // the part of K that kernels take
+	acc   []int32 // 4 rows
+	minus []int32 // corrections
 }
 
-// correct computes the corrections of a tile's columns.
-func (s *linearSums) correct(columns int64) {
-	s.minus = unsafe.Slice((*int32)(unsafe.Pointer(&s.t.Scratch.ints[1])), columns)
-	clear(s.minus)
-	if !s.kernel.shifted {
-		return
-	}
-	s.squares(&zeros[0], 0) // a row of zeros, shifted, is 128 everywhere
-	copy(s.minus, s.acc)
-}
-
-// zeros is a row of x as long as a tile takes.
-var zeros [maxInt32Depth]int8
-
-// squares multiplies 4 rows of x with every 4 columns.
-func (s *linearSums) squares(x *int8, xStride int64) {
-	columns := int64(len(s.minus))
+// rows computes the sums of some rows of x.
+func (s *linearSums) rows(m, rows int64, dot dotTile) {
+	columns, x := int64(len(s.minus)), &s.t.X
 	for j := int64(0); j < columns; j += 4 {
 		n := min(j, columns-4)
 		w := s.t.Weight.Row(s.t.N0+n, 0)
-		s.kernel.dot(x, int(xStride), (*int8)(w.P), int(s.t.Weight.RowStride), int(s.whole), &s.acc[n], int(4*columns), &s.minus[n])
+		dot((*int8)(x.Row(m, 0).P), int(x.RowStride), (*int8)(w.P), int(s.t.Weight.RowStride), int(s.whole), &s.acc[n], int(4*columns), &s.minus[n])
 	}
-}
-
-// quad computes the sums of 4 rows of x, or of one row four times.
-func (s *linearSums) quad(m, xStride, rows int64) {
-	columns := int64(len(s.minus))
-	s.squares((*int8)(s.t.X.Row(m, 0).P), xStride)
 	if s.whole == s.t.K {
 		return
 	}
 	for i := range rows {
-		rest := s.t.X.Row(m+i, s.whole)
+		rest := x.Row(m+i, s.whole)
 		for j := range columns {
 			s.acc[i*columns+j] += dot32(rest, s.t.Weight.Row(s.t.N0+j, s.whole), s.t.K-s.whole)
 		}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"go/types"
+	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -15,28 +13,9 @@ import (
 // exact sums of products in 32 bits. Sums that exceed 32 bits on the way wrap,
 // and are right in the end if the result fits.
 
-// dotTile is the signature of a tile: rows of x and of w lie a stride of bytes
-// apart, those of acc (of 4 sums each) accStride.
-func dotTile(c *build.Context, name string) {
-	c.Function(name)
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	pkg := types.NewPackage("cpu", "cpu")
-	var params []*types.Var
-	add := func(t types.Type, names ...string) {
-		for _, n := range names {
-			params = append(params, types.NewVar(0, pkg, n, t))
-		}
-	}
-	add(types.NewPointer(types.Typ[types.Int8]), "x")
-	add(types.Typ[types.Int], "xStride")
-	add(types.NewPointer(types.Typ[types.Int8]), "w")
-	add(types.Typ[types.Int], "wStride", "k")
-	add(types.NewPointer(types.Typ[types.Int32]), "acc")
-	add(types.Typ[types.Int], "accStride")
-	add(types.NewPointer(types.Typ[types.Int32]), "correction")
-	c.Signature(gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, types.NewTuple(params...), nil, false)))
-}
+// dotSignature is that of a tile: rows of x and of w lie a stride of bytes apart,
+// those of acc (of 4 sums each) accStride.
+const dotSignature = "func(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)"
 
 func param(c *build.Context, name string) reg.GPVirtual {
 	r := c.GP64()
@@ -64,20 +43,31 @@ func rowsApart(c *build.Context, base, stride reg.GPVirtual, count int) (rows []
 	return rows
 }
 
-// dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does:
-// x is shifted by 128, and the caller's correction, 128 times the sum of each
-// row of w, is taken off again.
-func dotVNNI(c *build.Context) {
-	dotTile(c, "dotVNNI")
-	c.Doc("dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].")
-	x := rowsApart(c, param(c, "x"), param(c, "xStride"), 4)
+// dotsVNNI are the tiles of a product's first rows, and of 4 others.
+func dotsVNNI(c *build.Context) {
+	for rows := 1; rows <= 4; rows++ {
+		name := fmt.Sprint("dotVNNIFirst", rows)
+		beginFunction(c, name, dotSignature, name+" is dotVNNI of so many rows of x, and notes the correction, which is 128 times the sum of each row of w.")
+		dotVNNI(c, rows, true)
+	}
+	beginFunction(c, "dotVNNI", dotSignature, "dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].")
+	dotVNNI(c, 4, false)
+}
+
+// dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does: x is
+// shifted by 128, and what that adds is taken off again.
+func dotVNNI(c *build.Context, rows int, first bool) {
+	x := rowsApart(c, param(c, "x"), param(c, "xStride"), rows)
 	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
 	k, acc, accStride, correction := param(c, "k"), param(c, "acc"), param(c, "accStride"), param(c, "correction")
 	flip := c.ZMM()
 	bits := c.GP64()
 	c.MOVQ(operand.I64(0x80808080), bits)
 	c.VPBROADCASTD(bits.As32(), flip)
-	var sum [4][4]reg.VecVirtual
+	sum := make([][4]reg.VecVirtual, rows, rows+1)
+	if first {
+		sum = sum[:rows+1] // the last is of 128 in place of x
+	}
 	for i := range sum {
 		for j := range sum[i] {
 			sum[i][j] = c.ZMM()
@@ -101,34 +91,45 @@ func dotVNNI(c *build.Context) {
 				vpdpbusd(c, wv[j], xv, sum[i][j])
 			}
 		}
+		for j := 0; first && j < len(wv); j++ {
+			vpdpbusd(c, wv[j], flip, sum[rows][j])
+		}
 	}
-	c.Label("vnni_block")
+	c.Label("block")
 	c.CMPQ(k, operand.Imm(64))
-	c.JLT(operand.LabelRef("vnni_rest"))
+	c.JLT(operand.LabelRef("rest"))
 	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
 	c.ADDQ(operand.Imm(64), at)
 	c.SUBQ(operand.Imm(64), k)
-	c.JMP(operand.LabelRef("vnni_block"))
-	c.Label("vnni_rest")
+	c.JMP(operand.LabelRef("block"))
+	c.Label("rest")
 	c.TESTQ(k, k)
-	c.JEQ(operand.LabelRef("vnni_done"))
+	c.JEQ(operand.LabelRef("done"))
 	c.MOVQ(operand.I64(-1), bits)
 	c.BZHIQ(k, bits, bits)
 	c.KMOVQ(bits, mask)
 	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
-	c.Label("vnni_done")
-	corrected := c.XMM()
-	c.VMOVDQU32(operand.Mem{Base: correction}, corrected)
-	for i := range sum {
+	c.Label("done")
+	total := func(sum [4]reg.VecVirtual) reg.Register {
 		var y [4]reg.VecVirtual
 		for j := range y {
 			y[j] = c.YMM()
-			c.VEXTRACTI64X4(operand.Imm(1), sum[i][j], y[j])
-			c.VPADDD(sum[i][j].AsY(), y[j], y[j])
+			c.VEXTRACTI64X4(operand.Imm(1), sum[j], y[j])
+			c.VPADDD(sum[j].AsY(), y[j], y[j])
 		}
-		total := foldRows(c, y, c.VEXTRACTI32X4)
-		c.VPSUBD(corrected, total.AsX(), total.AsX())
-		c.VMOVDQU32(total.AsX(), operand.Mem{Base: acc})
+		return foldRows(c, y, c.VEXTRACTI32X4).AsX()
+	}
+	corrected := c.XMM()
+	if first {
+		c.VMOVDQU32(total(sum[rows]), corrected)
+		c.VMOVDQU32(corrected, operand.Mem{Base: correction})
+	} else {
+		c.VMOVDQU32(operand.Mem{Base: correction}, corrected)
+	}
+	for _, sum := range sum[:rows] {
+		y := total(sum)
+		c.VPSUBD(corrected, y, y)
+		c.VMOVDQU32(y, operand.Mem{Base: acc})
 		c.ADDQ(accStride, acc)
 	}
 	c.VZEROUPPER()
@@ -160,38 +161,47 @@ func vpdpbusd(c *build.Context, s, u, sum reg.VecVirtual) {
 	})
 }
 
-// dotAVX2 widens bytes to 16 bits and multiplies pairs; k is a multiple of 16,
-// and rows of x are handled one after the other. There is no correction.
-func dotAVX2(c *build.Context) {
-	dotTile(c, "dotAVX2")
-	c.Doc("dotAVX2 is acc[i][j] = sum over k of x[i][k] * w[j][k]; k is a multiple of 16.")
-	x := rowsApart(c, param(c, "x"), param(c, "xStride"), 4)
+// dotsAVX2 are tiles of 1 to 4 rows.
+func dotsAVX2(c *build.Context) {
+	for rows := 1; rows <= 4; rows++ {
+		name := fmt.Sprint("dotAVX2Rows", rows)
+		beginFunction(c, name, dotSignature, name+" is acc[i][j] = sum over k of x[i][k] * w[j][k] of so many rows of x; k is a multiple of 16.", "There is no correction.")
+		dotAVX2(c, rows)
+	}
+}
+
+// dotAVX2 widens bytes to 16 bits and multiplies pairs. Two rows of x are handled at
+// a time.
+func dotAVX2(c *build.Context, rows int) {
+	x := rowsApart(c, param(c, "x"), param(c, "xStride"), rows)
 	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
 	k, acc, accStride := param(c, "k"), param(c, "acc"), param(c, "accStride")
 	at := c.GP64()
-	for i := 0; i < 4; i += 2 {
-		var sum [2][4]reg.VecVirtual
+	for i := 0; i < rows; i += 2 {
+		sum := make([][4]reg.VecVirtual, min(2, rows-i))
 		for a := range sum {
 			for j := range sum[a] {
 				sum[a][j] = c.YMM()
 				c.VPXOR(sum[a][j], sum[a][j], sum[a][j])
 			}
 		}
-		block, done := []string{"avx2_block0", "avx2_block2"}[i/2], []string{"avx2_done0", "avx2_done2"}[i/2]
+		block, done := fmt.Sprint("block", i), fmt.Sprint("done", i)
 		c.XORQ(at, at)
 		c.Label(block)
 		c.CMPQ(at, k)
 		c.JGE(operand.LabelRef(done))
-		x0, x1 := c.YMM(), c.YMM()
-		c.VPMOVSXBW(operand.Mem{Base: x[i], Index: at, Scale: 1}, x0)
-		c.VPMOVSXBW(operand.Mem{Base: x[i+1], Index: at, Scale: 1}, x1)
+		xv := make([]reg.VecVirtual, len(sum))
+		for a := range xv {
+			xv[a] = c.YMM()
+			c.VPMOVSXBW(operand.Mem{Base: x[i+a], Index: at, Scale: 1}, xv[a])
+		}
 		for j := range w {
 			wv, product := c.YMM(), c.YMM()
 			c.VPMOVSXBW(operand.Mem{Base: w[j], Index: at, Scale: 1}, wv)
-			c.VPMADDWD(wv, x0, product)
-			c.VPADDD(product, sum[0][j], sum[0][j])
-			c.VPMADDWD(wv, x1, product)
-			c.VPADDD(product, sum[1][j], sum[1][j])
+			for a := range sum {
+				c.VPMADDWD(wv, xv[a], product)
+				c.VPADDD(product, sum[a][j], sum[a][j])
+			}
 		}
 		c.ADDQ(operand.Imm(16), at)
 		c.JMP(operand.LabelRef(block))

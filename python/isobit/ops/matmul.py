@@ -83,7 +83,7 @@ register(_OP, _vmap)
 
 
 _fast = _OP.fast
-_KINDS = (Tensor, torch.nn.Parameter)
+KINDS = (Tensor, torch.nn.Parameter)
 
 
 def _plain(input: Any, other: Any) -> bool:
@@ -91,8 +91,8 @@ def _plain(input: Any, other: Any) -> bool:
     return (
         not is_dynamo_compiling()
         and not torch._C._is_any_autocast_enabled()
-        and type(input) in _KINDS
-        and type(other) in _KINDS
+        and type(input) in KINDS
+        and type(other) in KINDS
         and input.dtype == other.dtype
         and input.is_floating_point()
     )

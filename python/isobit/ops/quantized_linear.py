@@ -16,7 +16,7 @@ from .._op import Op
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import as_matrix, product, row_sums
+from .matmul import KINDS, as_matrix, product, row_sums
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -54,6 +54,17 @@ def check_tensors(op: str, **named: Any) -> None:
         raise ValueError(f"{op}: {name} has shape []; want [..., K]")
 
 
+def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
+    """The direct call, of matrices; NotImplemented where there is more to do or to say."""
+    if is_dynamo_compiling() or any(type(t) not in KINDS for t in (input, input_scale, weight, weight_scale)):
+        return NotImplemented
+    x_scale, w_scale = (s.squeeze(1) if s.dim() == 2 else s for s in (input_scale, weight_scale))
+    try:
+        return _CODES.fast(input, x_scale, weight, w_scale, *rest)
+    except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
+        return NotImplemented
+
+
 def quantized_linear_codes(
     input: Tensor,
     input_scale: Tensor,
@@ -68,6 +79,10 @@ def quantized_linear_codes(
 
     input: int8 [..., K]; input_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
+    if out is None:
+        y = _direct(input, input_scale, weight, weight_scale, bias, dtype)
+        if y is not NotImplemented:
+            return y
     tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}
     check_tensors("quantized_linear_codes", **tensors)
     if out is not None:
