@@ -35,7 +35,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def as_matrix(t: Tensor) -> Tensor:
     """[..., K] as [rows, K], whatever is 0, and for every kind of vmap."""
-    return t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
+    return t if t.dim() == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
 def row_sums(grad: Tensor) -> Tensor:
@@ -82,20 +82,37 @@ _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
 
 
-_fast = _OP.fast
 KINDS = (Tensor, torch.nn.Parameter)
 
 
+def is_eager() -> bool:
+    """Whether nobody records the steps that lead to a direct call."""
+    return not is_dynamo_compiling() and torch._C._get_tracing_state() is None
+
+
 def _plain(input: Any, other: Any) -> bool:
-    """Whether these are of the same floats, which nothing converts: if they are matrices, the direct call takes them."""
+    """Whether these are of the same floats, which nothing converts, so that the direct call may take them."""
     return (
-        not is_dynamo_compiling()
+        is_eager()
         and not torch._C._is_any_autocast_enabled()
         and type(input) in KINDS
         and type(other) in KINDS
         and input.dtype == other.dtype
         and input.is_floating_point()
     )
+
+
+def direct(op: Op, input: Tensor, *rest: Any) -> Any:
+    """The direct call for all rows of input; NotImplemented where there is more to do or to say. Rows that are no
+    matrix are made one, for nothing if a gradient is wanted: then they are left as they are."""
+    whole = input.dim() == 2
+    if not whole and (input.dim() == 0 or torch.is_grad_enabled()):
+        return NotImplemented
+    try:
+        y = op.fast(as_matrix(input), *rest)
+    except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
+        return NotImplemented
+    return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
 def _check(op: str, **named: Tensor) -> None:
@@ -115,8 +132,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
     16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
     too; a gradient of what was broadcast is summed by torch."""
-    if out is None and _plain(input, other) and input.dim() == other.dim() == 2:
-        y = _fast(input, other, None)
+    if out is None and _plain(input, other):
+        y = NotImplemented
+        if other.dim() == 2:
+            y = direct(_OP, input, other, None)
+        elif input.dim() == other.dim() == 3:
+            y = _OP.fast(input, other, None)
         if y is not NotImplemented:
             return y
     check_dense("matmul", input=input, other=other)
@@ -156,11 +177,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""
-    if out is None and _plain(input, weight) and input.dim() == weight.dim() == 2:
-        try:
-            y = _fast(input, weight.t(), bias)
-        except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
-            y = NotImplemented
+    if out is None and _plain(input, weight) and weight.dim() == 2:
+        y = direct(_OP, input, weight.t(), bias)
         if y is not NotImplemented:
             return y
     if bias is None:

@@ -16,7 +16,7 @@ from .._op import Op
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, product, row_sums
+from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -56,13 +56,14 @@ def check_tensors(op: str, **named: Any) -> None:
 
 def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
     """The direct call, of matrices; NotImplemented where there is more to do or to say."""
-    if is_dynamo_compiling() or any(type(t) not in KINDS for t in (input, input_scale, weight, weight_scale)):
+    if not is_eager() or any(type(t) not in KINDS for t in (input, input_scale, weight, weight_scale)):
         return NotImplemented
-    x_scale, w_scale = (s.squeeze(1) if s.dim() == 2 else s for s in (input_scale, weight_scale))
-    try:
-        return _CODES.fast(input, x_scale, weight, w_scale, *rest)
-    except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
+    rows = input.shape[:-1]
+    if input_scale.shape not in (rows, (*rows, 1)):
         return NotImplemented
+    x_scale = input_scale if input_scale.dim() == 1 else input_scale.flatten()
+    w_scale = weight_scale.squeeze(1) if weight_scale.dim() == 2 else weight_scale
+    return direct(_CODES, input, x_scale, weight, w_scale, *rest)
 
 
 def quantized_linear_codes(

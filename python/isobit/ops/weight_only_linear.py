@@ -78,5 +78,7 @@ def weight_only_linear(
         return copy_out("weight_only_linear", out, f, input, weight, weight_scale, weight_zero_point, bias)
     dtype = weight.dtype if dtype is None else dtype
     rows, in_features = input.shape[:-1], input.shape[-1]
-    y = _OP.apply(as_matrix(input), weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features)
-    return y.reshape(*rows, weight.shape[0])
+    y = _OP.with_gradient(
+        as_matrix(input), weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features
+    )
+    return y if input.dim() == 2 else y.reshape(*rows, weight.shape[0])
