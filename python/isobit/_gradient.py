@@ -53,6 +53,41 @@ def no_forward_mode(name: str, instead: str = "reverse mode has: backward, jacre
     return jvp
 
 
+class _Rounded(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        near = t.float()
+        bits = near.view(torch.int32)
+        # What float32 cannot hold becomes the odd one of its neighbours, which no 16-bit type has or ties at.
+        odd = torch.where(near.abs() > t.abs(), bits - 1, bits + 1)
+        return torch.where((near != t) & (bits & 1 == 0), odd, bits).view(torch.float32).to(dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.dtype = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad.double(), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: Any) -> torch.Tensor:
+        return rounded(tangent, ctx.dtype)
+
+
+def rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """t.to(dtype), rounded once: torch takes float64 to 16 bits by way of float32."""
+    y: torch.Tensor = _Rounded.apply(t, dtype) if t.dtype == torch.float64 and dtype.itemsize == 2 else t.to(dtype)
+    return y
+
+
+def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
+    """t, of which a gradient of another type is computed: in float32 for 16 bits, so that it is rounded once."""
+    return t.float() if t.dtype.itemsize == 2 and t.dtype != dtype else t
+
+
 class Frame:
     """An autograd context with other saved tensors; wanted: of which, and of which upstream gradients, a gradient's
     gradient is wanted."""

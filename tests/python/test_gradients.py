@@ -226,6 +226,49 @@ class TestByFiniteDifferences:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("other", FLOATS, ids=NAMES.get)
+class TestMixedTypes:
+    """A gradient is rounded once, to the type of what it is the gradient of."""
+
+    def rounded(self, t, dtype):
+        """By numbers: torch goes from float64 to 16 bits by way of float32."""
+        if t.dtype != torch.float64 or dtype.itemsize > 2:
+            return t.to(dtype)
+        digits, least = (11, -14) if dtype == torch.float16 else (8, -126)
+        exponent = torch.frexp(t)[1].clamp(least + 1)
+        step = torch.ldexp(torch.ones_like(t), exponent - digits)
+        return ((t / step).round() * step).to(dtype)
+
+    def upstream(self, *shape, dtype, other):
+        """Beside what lies halfway between neighbours of the other type, in float64 by less than float32 can tell."""
+        dy = draw(*shape, dtype=torch.float64).to(torch.bfloat16).double()
+        return (dy * (1 + torch.finfo(other).eps / 2) * (1 + 2**-40)).to(dtype)
+
+    @pytest.mark.parametrize("linear", (isobit.linear, isobit.quantized_linear))
+    def test_bias(self, dtype, other, linear):
+        x, weight, bias = draw(3, 8, dtype=dtype), draw(5, 8, dtype=dtype, seed=1), draw(5).to(other).requires_grad_()
+        for dy in (draw(3, 5, dtype=dtype, seed=3), self.upstream(3, 5, dtype=dtype, other=other).tril()):
+            (db,) = grad(linear(x, weight, bias), (bias,), dy)
+            wide = dy.to(torch.promote_types(dtype, torch.float32))
+            assert_same(db, self.rounded(product(wide.new_ones(1, 3), wide)[0], other))
+
+    def test_weight_of_quantized_linear(self, dtype, other):
+        x, weight = draw(3, 8, dtype=dtype), draw(5, 8, seed=1).to(other).requires_grad_()
+        dy = draw(3, 5, dtype=dtype, seed=3)
+        (dw,) = grad(isobit.quantized_linear(x, weight), (weight,), dy)
+        codes, scale, _ = isobit.quantize_per_token_dynamic(x, quant_min=-127, quant_max=127)
+        values = isobit.dequantize_per_token(codes, scale, None, -127, 127, torch.int8, dtype)
+        wide = torch.promote_types(dtype, torch.float32)
+        assert_same(dw, self.rounded(product(dy.to(wide).t(), values.to(wide)), other))
+
+    def test_float_codes(self, dtype, other):
+        codes = draw(4, 6).round().to(other).requires_grad_()
+        dy = self.upstream(4, 6, dtype=dtype, other=other)
+        y = isobit.dequantize_per_tensor(codes, 0.25, None, -8, 7, other, out_dtype=dtype)
+        assert_same(grad(y, (codes,), dy)[0], self.rounded(dy.to(torch.promote_types(dtype, torch.float32)) / 4, other))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
 @pytest.mark.parametrize("wide", (False, True), ids=("", "f32 grid"))
 def test_tangents_are_rounded_once(dtype, wide):
     image, grid = draw(2, 3, 5, 6, dtype=dtype), draw(2, 4, 4, 2, spread=0.6, seed=1).to(dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._gradient import once
 from .._load import PACKED
-from ..ops.matmul import as_matrix, linear, product, row_sums
+from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
@@ -133,9 +133,9 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_x = product(flat, weight.to(grad_y.dtype)).reshape(*grad_y.shape[:-1], weight.shape[1]).to(x_type)
         if ctx.needs_input_grad[1]:
-            grad_w = product(flat.t(), as_matrix(x)).to(weight_type)
+            grad_w = weight_gradient(flat, as_matrix(x), weight_type)
         if ctx.needs_input_grad[2]:
-            grad_b = row_sums(flat).to(bias_type)
+            grad_b = row_sums(flat, bias_type)
         return grad_x, grad_w, grad_b, None
 
 

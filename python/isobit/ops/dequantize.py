@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import spell
-from .._gradient import kept, saving
+from .._gradient import kept, rounded, saving
 from .._load import PACKED
 from .._op import Op
 from .._out import write_out
@@ -34,7 +34,7 @@ def _backward_of(op: Op, leading: int, group: bool) -> Any:
             grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype
         grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading])
         if wants[0] and grads[0].dtype != q.dtype:
-            grads = (grads[0].to(q.dtype), *grads[1:])
+            grads = (rounded(grads[0], q.dtype), *grads[1:])
         return (*grads, *[None] * len(ctx.attributes))
 
     return backward

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
 from .._explain import check_dense
-from .._gradient import save_for_jvp
+from .._gradient import rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
 from .._vmap import Dims, front, register
@@ -38,9 +38,10 @@ def as_matrix(t: Tensor) -> Tensor:
     return t if t.dim() == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
-def row_sums(grad: Tensor) -> Tensor:
-    """The sum of the rows of a matrix, from the first to the last: the gradient of a bias."""
-    return _OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None)[0]
+def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
+    """The sum of the rows of a matrix, from the first to the last: the gradient of a bias of that type."""
+    grad = wide_for(dtype, grad)
+    return rounded(_OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None)[0], dtype)
 
 
 def product(input: Tensor, other: Tensor) -> Tensor:
@@ -48,12 +49,17 @@ def product(input: Tensor, other: Tensor) -> Tensor:
     return _OP.with_gradient(input, other, None)
 
 
+def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of a layer's weight of that type: the product of grad [rows, N], turned, and input [rows, K]."""
+    return rounded(product(wide_for(dtype, grad).t(), wide_for(dtype, input)), dtype)
+
+
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
     wanted = ctx.needs_input_grad
     grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
     grad_other = product(input.transpose(-1, -2), grad) if wanted[1] else None
-    grad_bias = row_sums(as_matrix(grad)).to(ctx.bias_type) if wanted[2] else None
+    grad_bias = row_sums(as_matrix(grad), ctx.bias_type) if wanted[2] else None
     return grad_input, grad_other, grad_bias
 
 

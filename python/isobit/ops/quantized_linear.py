@@ -16,7 +16,7 @@ from .._op import Op
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums
+from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -129,9 +129,9 @@ class _QuantizedLinear(torch.autograd.Function):
             grad_x = product(flat, w).reshape(*grad_y.shape[:-1], w.shape[1]).to(x_type)
         if ctx.needs_input_grad[1]:
             x = as_matrix(_dequantize_rows(x_codes, x_scale, grad_y.dtype))
-            grad_w = product(flat.t(), x).to(w_type)
+            grad_w = weight_gradient(flat, x, w_type)
         if ctx.needs_input_grad[2]:
-            grad_b = row_sums(flat).to(b_type)
+            grad_b = row_sums(flat, b_type)
         return grad_x, grad_w, grad_b
 
 

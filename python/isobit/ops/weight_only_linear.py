@@ -39,7 +39,7 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
         grad_w = product(grad_y.t(), x)
         _, grad_scale, grad_zero = dequantize_per_channel_group_backward(grad_w, *codes, group_size, dtype=dtype)
     if bias is not None and ctx.needs_input_grad[4]:
-        grad_bias = row_sums(grad_y).to(bias.dtype)
+        grad_bias = row_sums(grad_y, bias.dtype)
     if not is_learned(zero_point):
         grad_zero = None
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
