@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Int is a tensor of i32 or i64 on backend B: indices, labels, counts. It
 // carries no gradient. Arithmetic wraps around; a division by 0 is an error.
@@ -95,9 +99,17 @@ func (x Int[B]) Cast(d tensor.DType) Int[B] {
 // ToFloat converts to f32, rounding to nearest.
 func (x Int[B]) ToFloat() Float[B] { return Float[B]{x.run(OpCast, &Attr{DType: tensor.F32})} }
 
-// OneHot returns f32 rows of n classes with a 1 at the index.
+// OneHot returns f32 rows of n classes with a 1 at the index. An index that is
+// no class is an error.
 func (x Int[B]) OneHot(n int) Float[B] {
-	if err := x.Err(); err != nil {
+	indices, err := x.Int64s()
+	for i, class := range indices {
+		if class < 0 || class >= int64(n) {
+			err = fmt.Errorf("autodiff: one_hot: index %d is %d; want 0 to %d", i, class, n-1)
+			break
+		}
+	}
+	if err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	classes := Arange(x.be, 0, 1, n).Cast(x.DType())
