@@ -121,6 +121,17 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
+def _tried(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+    """The product, if input is a matrix with its gradient; NotImplemented where there is more to do or to say."""
+    y = direct(_OP, input, other, bias)
+    if y is NotImplemented and input.dim() == 2:
+        try:
+            return _OP.apply(input, other, bias)
+        except (TypeError, ValueError, RuntimeError):
+            return NotImplemented
+    return y
+
+
 def _check(op: str, **named: Tensor) -> None:
     (first, x), (second, y) = named.items()
     if x.device != y.device:
@@ -141,7 +152,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is None and _plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
-            y = direct(_OP, input, other, None)
+            y = _tried(input, other, None)
         elif input.dim() == other.dim() == 3:
             y = _OP.fast(input, other, None)
         if y is not NotImplemented:
@@ -184,7 +195,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""
     if out is None and _plain(input, weight) and weight.dim() == 2:
-        y = direct(_OP, input, weight.t(), bias)
+        y = _tried(input, weight.t(), bias)
         if y is not NotImplemented:
             return y
     if bias is None:
@@ -203,5 +214,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
-    y = _OP.with_gradient(as_matrix(input), matrix.t(), bias if bias is None else bias.reshape(matrix.shape[0]))
+    row = bias if bias is None or bias.dim() == 1 else bias.reshape(1)
+    y = _OP.with_gradient(as_matrix(input), matrix.t(), row)
     return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
