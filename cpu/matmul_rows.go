@@ -30,6 +30,7 @@ const (
 	matmulAlong      = 1024    // or so many elements of its columns
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
+	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
 	// matmulSlack keeps rows of copies from meeting in a cache.
 	matmulSlack = 64
 )
@@ -119,6 +120,8 @@ type matmulMemory struct {
 	bytes                        int64
 	depth                        int64 // of copies of Other
 	there                        int64 // columns whose sums lie in y
+	from                         unsafe.Pointer
+	fromRow                      int64 // where what kernels read of Input lies
 }
 
 func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
@@ -210,8 +213,11 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
 	copied, steps := begin, max(1, p.depth)
-	if t.M <= matmulFew && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
-		copied, steps = begin+(end-begin)/r.columns*r.columns, matmulShallow
+	if (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
+		copied = begin + (end-begin)/r.columns*r.columns
+		if t.M <= matmulFew {
+			steps = matmulShallow
+		}
 	}
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
 		depth := min(steps, t.K-k)
@@ -229,9 +235,19 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 	}
 }
 
+// copyInput copies what Input has along K, unless it is read where it lies.
 func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
-	r.copy(&r.input, unsafe.Add(t.Memory, p.input), p.inputRow, t.Input.From(0, k), t.M, depth)
+	if near(&t.Input, t.M) && t.Input.Stride == r.size && t.Input.DType == r.compute {
+		p.from, p.fromRow = t.Input.Row(0, k).P, t.Input.RowStride
+		return
+	}
+	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
+	r.copy(&r.input, p.from, p.inputRow, t.Input.From(0, k), t.M, depth)
 }
+
+// near reports whether so many rows of a matrix are so near to each other that
+// they do not meet in a cache.
+func near(m *Rows, rows int64) bool { return m.RowStride > 0 && rows*m.RowStride <= matmulNear }
 
 // multiply adds to the sums from a column on, or begins them, what is along K from
 // from to to.
@@ -248,7 +264,7 @@ func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMe
 	if n < p.there {
 		y, yRow = t.Y.Row(0, n).P, t.Y.RowStride
 	}
-	kernel.run((*byte)(unsafe.Add(t.Memory, p.input)), int(p.inputRow), int(t.M), (*byte)(panel), int(row), int(steps),
+	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps),
 		(*byte)(bias), (*byte)(y), int(yRow), begun)
 }
 
