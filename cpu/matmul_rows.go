@@ -67,20 +67,6 @@ type matmulRow[C Compute] struct {
 	size            int64 // of an element
 }
 
-// matmulOperand is how an operand's type is read and written.
-type matmulOperand struct {
-	*gatherType
-	turn turnTile // nil: there is none
-}
-
-func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
-	o := matmulOperand{gatherType: typeFor(needs, d)}
-	if k := gridKernelFor(needs, d); k != nil {
-		o.turn = k.turn
-	}
-	return o
-}
-
 func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
 	r := &matmulRow[C]{
 		matmulKernel: k, there: matmulKernelFor(matmulKernels, k.needs, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, k.needs, t.In[1]),
@@ -154,12 +140,6 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 		M: t.N, N: t.M, K: t.K, More: t.More, Memory: t.Memory, Scratch: t.Scratch,
 	}
 	r.product(&turned, t.Bias)
-}
-
-// Transposed returns the matrix whose rows are m's columns.
-func (m Rows) Transposed() Rows {
-	m.Stride, m.RowStride = m.RowStride, m.Stride
-	return m
 }
 
 // product computes a tile; down is a bias with an element for each row, if there is one.
@@ -245,10 +225,6 @@ func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64)
 	r.copy(&r.input, p.from, p.inputRow, t.Input.From(0, k), t.M, depth)
 }
 
-// near reports whether so many rows of a matrix are so near to each other that
-// they do not meet in a cache.
-func near(m *Rows, rows int64) bool { return m.RowStride > 0 && rows*m.RowStride <= matmulNear }
-
 // multiply adds to the sums from a column on, or begins them, what is along K from
 // from to to.
 func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
@@ -266,45 +242,4 @@ func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMe
 	}
 	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps),
 		(*byte)(bias), (*byte)(y), int(yRow), begun)
-}
-
-// From returns the matrix from a row and a column on.
-func (m Rows) From(row, column int64) Rows {
-	m.Span = m.Row(row, column)
-	return m
-}
-
-// copy copies a matrix, so that the elements of a row are of the compute type and
-// lie one after the other.
-func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64) {
-	size := from.DType.Size()
-	row := func(i, first int64) {
-		loadRow(o.gatherType, unsafe.Slice((*C)(unsafe.Add(to, i*toRow+first*r.size)), columns-first), from.Row(i, first))
-	}
-	switch {
-	case columns == 0:
-	case from.Stride == size && from.DType == r.compute:
-		for i := range rows {
-			copy(unsafe.Slice((*C)(unsafe.Add(to, i*toRow)), columns), unsafe.Slice((*C)(unsafe.Add(from.P, i*from.RowStride)), columns))
-		}
-	case from.Stride == size || from.RowStride != size || o.turn == nil && from.DType != r.compute:
-		for i := range rows {
-			row(i, 0)
-		}
-	case o.turn == nil:
-		r.transpose(to, toRow, from.P, from.Stride, columns, rows)
-	default:
-		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
-		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
-			o.turn((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
-				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(tile*toRow), int(wholeRows/tile))
-		}
-		for i := range rows {
-			if first := wholeColumns; i >= wholeRows {
-				row(i, 0)
-			} else if first < columns {
-				row(i, first)
-			}
-		}
-	}
 }

@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// How Matmul's factors are read: where they lie, or as copies of which the elements
+// of a row lie one after the other.
+
+// matmulOperand is how an operand's type is read and written.
+type matmulOperand struct {
+	*gatherType
+	turn turnTile // nil: there is none
+}
+
+func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
+	o := matmulOperand{gatherType: typeFor(needs, d)}
+	if k := gridKernelFor(needs, d); k != nil {
+		o.turn = k.turn
+	}
+	return o
+}
+
+// From returns the matrix from a row and a column on.
+func (m Rows) From(row, column int64) Rows {
+	m.Span = m.Row(row, column)
+	return m
+}
+
+// copy copies a matrix, so that the elements of a row are of the compute type and
+// lie one after the other.
+func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64) {
+	size := from.DType.Size()
+	row := func(i, first int64) {
+		loadRow(o.gatherType, unsafe.Slice((*C)(unsafe.Add(to, i*toRow+first*r.size)), columns-first), from.Row(i, first))
+	}
+	switch {
+	case columns == 0:
+	case from.Stride == size && from.DType == r.compute:
+		for i := range rows {
+			copy(unsafe.Slice((*C)(unsafe.Add(to, i*toRow)), columns), unsafe.Slice((*C)(unsafe.Add(from.P, i*from.RowStride)), columns))
+		}
+	case from.Stride == size || from.RowStride != size || o.turn == nil && from.DType != r.compute:
+		for i := range rows {
+			row(i, 0)
+		}
+	case o.turn == nil:
+		r.transpose(to, toRow, from.P, from.Stride, columns, rows)
+	default:
+		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
+		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
+			o.turn((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
+				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(tile*toRow), int(wholeRows/tile))
+		}
+		for i := range rows {
+			if first := wholeColumns; i >= wholeRows {
+				row(i, 0)
+			} else if first < columns {
+				row(i, first)
+			}
+		}
+	}
+}
+
+// Transposed returns the matrix whose rows are m's columns.
+func (m Rows) Transposed() Rows {
+	m.Stride, m.RowStride = m.RowStride, m.Stride
+	return m
+}
+
+// near reports whether so many rows of a matrix are so near to each other that
+// they do not meet in a cache.
+func near(m *Rows, rows int64) bool { return m.RowStride > 0 && rows*m.RowStride <= matmulNear }
