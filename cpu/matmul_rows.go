@@ -124,7 +124,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	p.bias = m * p.sumsRow
 	p.input = p.bias + p.sumsRow
 	p.copies = p.input + m*p.inputRow
-	p.bytes = p.copies + p.depth*p.copiesRow
+	p.bytes = p.copies + max(1, p.depth)*p.copiesRow // no pointer to its end
 	return p
 }
 
@@ -152,7 +152,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	for n := int64(0); n < t.N && t.Bias.P != nil; n += Block {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
 	}
-	for m := int64(0); m < t.M && t.More; m++ {
+	for m := int64(0); m < t.M && p.there < t.N && t.More; m++ {
 		loadRow(r.y.gatherType, r.sumsOf(t, &p, m), t.Y.Row(m, p.there))
 	}
 	var columns, depth int64
@@ -206,7 +206,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 		}
 		copies := unsafe.Add(t.Memory, p.copies)
-		if depth > 0 {
+		if depth > 0 && copied < end { // no pointer past Other's end
 			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
 		}
 		for n := copied; n < end; n += r.columns {
