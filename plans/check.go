@@ -21,16 +21,12 @@ func (pl *plan) checkArgs(c *call) error {
 	}
 	meta := false
 	for i := range c.args {
-		at, err := pl.checkArg(&c.args[i], i)
+		at, err := pl.checkArg(&c.args[i], i, c.takesMeta)
 		if err != nil {
 			return err
 		}
 		c.places[i] = at
-		if c.args[i].Device.Kind == tensor.Meta {
-			if meta = true; !c.takesMeta {
-				return errorf(InvalidArgument, o.name, o.args[i].name, "is on meta; want %s", pl.problem.device)
-			}
-		}
+		meta = meta || c.args[i].Device.Kind == tensor.Meta
 	}
 	if meta {
 		return nil
@@ -44,7 +40,7 @@ func (pl *plan) checkArgs(c *call) error {
 	return nil
 }
 
-func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
+func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err error) {
 	o := pl.problem.op
 	a := &o.args[i]
 	bad := func(format string, args ...any) (place, error) {
@@ -64,7 +60,7 @@ func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
 		return bad("is %s; want %s%s", v, want, tensor.ShapeString(pl.shapes[i][0]))
 	case want == tensor.None:
 		return place{}, nil
-	case v.Device.Kind != tensor.Meta && v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()):
+	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()) && !(v.Device.Kind == tensor.Meta && takesMeta):
 		return bad("is on %s; want %s", v.Device, pl.problem.device)
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
 		return bad("has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
