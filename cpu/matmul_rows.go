@@ -99,15 +99,16 @@ func (r *matmulRow[C]) width(m int64) int64 {
 	return matmulTileBytes / r.size
 }
 
-// matmulMemory is how a tile's memory is divided: sums come first.
+// matmulMemory is how a tile's memory is divided, sums first, and what of y and of
+// Input is used where it lies.
 type matmulMemory struct {
 	bias, input, copies          int64 // where parts begin, in bytes
 	sumsRow, inputRow, copiesRow int64 // from row to row
 	bytes                        int64
-	depth                        int64 // of copies of Other
-	there                        int64 // columns whose sums lie in y
-	from                         unsafe.Pointer
-	fromRow                      int64 // where what kernels read of Input lies
+	depth                        int64          // of copies of Other
+	inY                          int64          // columns whose sums lie there
+	from                         unsafe.Pointer // what kernels read of Input
+	fromRow                      int64
 }
 
 func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
@@ -146,14 +147,17 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	p := r.plan(t.M, t.N, t.K)
 	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
-		p.there = t.N / r.columns * r.columns
+		p.inY = t.N / r.columns * r.columns
+	}
+	apart := p.inY < t.N // some sums are
+	if apart && t.More {
+		for m := range t.M {
+			loadRow(r.y.gatherType, r.sumsOf(t, &p, m), t.Y.Row(m, p.inY))
+		}
 	}
 	bias := unsafe.Slice((*C)(unsafe.Add(t.Memory, p.bias)), t.N)
 	for n := int64(0); n < t.N && t.Bias.P != nil; n += Block {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
-	}
-	for m := int64(0); m < t.M && p.there < t.N && t.More; m++ {
-		loadRow(r.y.gatherType, r.sumsOf(t, &p, m), t.Y.Row(m, p.there))
 	}
 	var columns, depth int64
 	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
@@ -162,21 +166,29 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	r.sums(t, &p, 0, columns, depth)
 	r.sums(t, &p, columns, t.N, 0)
-	for m := int64(0); m < t.M && p.there < t.N; m++ {
-		sums := r.sumsOf(t, &p, m)
-		if b := BlockOf[C](t.Scratch, 0, 1); down.P != nil {
-			Load(b, down.At(m))
+	if apart {
+		r.store(t, &p, down)
+	}
+}
+
+// store stores the sums that lie apart from y.
+func (r *matmulRow[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
+	bias := BlockOf[C](t.Scratch, 0, 1)
+	for m := range t.M {
+		sums := r.sumsOf(t, p, m)
+		if down.P != nil {
+			Load(bias, down.At(m))
 			for i := range sums {
-				sums[i] += b[0]
+				sums[i] += bias[0]
 			}
 		}
-		storeRow(r.y.gatherType, t.Y.Row(m, p.there), sums)
+		storeRow(r.y.gatherType, t.Y.Row(m, p.inY), sums)
 	}
 }
 
 // sumsOf are a row's sums that lie apart from y.
 func (r *matmulRow[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
-	return unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow+p.there*r.size)), t.N-p.there)
+	return unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow+p.inY*r.size)), t.N-p.inY)
 }
 
 // turnedSums computes the chains of so many columns, so deep.
@@ -237,7 +249,7 @@ func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMe
 		bias = unsafe.Add(t.Memory, p.bias+n*r.size)
 	}
 	y, yRow := unsafe.Add(t.Memory, n*r.size), p.sumsRow
-	if n < p.there {
+	if n < p.inY {
 		y, yRow = t.Y.Row(0, n).P, t.Y.RowStride
 	}
 	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps),

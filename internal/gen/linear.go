@@ -64,10 +64,11 @@ func dotVNNI(c *build.Context, rows int, first bool) {
 	bits := c.GP64()
 	c.MOVQ(operand.I64(0x80808080), bits)
 	c.VPBROADCASTD(bits.As32(), flip)
-	sum := make([][4]reg.VecVirtual, rows, rows+1)
+	count := rows
 	if first {
-		sum = sum[:rows+1] // the last is of 128 in place of x
+		count++ // of 128 in place of x
 	}
+	sum := make([][4]reg.VecVirtual, count)
 	for i := range sum {
 		for j := range sum[i] {
 			sum[i][j] = c.ZMM()
