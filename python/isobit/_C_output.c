@@ -196,8 +196,9 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
   Py_INCREF(given);
   c->made[i] = given;
   if (take(c, i, given)) return -1;
-  if (!c->strict && is_frozen(given)) {
-    c->missed = 1; /* Python says so */
+  int frozen = c->strict ? 0 : is_frozen(given);
+  if (frozen) {
+    c->missed = frozen > 0; /* Python says so */
     return -1;
   }
   if (a->read_only) {
