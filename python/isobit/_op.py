@@ -269,7 +269,7 @@ class Op:
 
     def apply(self, *args: Any) -> Any:
         """The call where a gradient may be wanted."""
-        if is_dynamo_compiling() or torch._C._get_tracing_state() is not None:
+        if is_dynamo_compiling() or is_traced():
             return self.dispatch(*args)
         try:
             if torch._C._are_functorch_transforms_active():
@@ -286,6 +286,11 @@ class Op:
 
 def wants_gradient(*values: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace records: what it records serves, and has no gradient."""
+    return torch._C._get_tracing_state() is not None
 
 
 def has_tangent(*values: Any) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._gradient import once
 from .._load import PACKED
+from .._op import is_traced
 from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
@@ -155,9 +156,8 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
     value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
-    traced = torch._C._get_tracing_state() is not None  # what it records serves, and has no gradient
     wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
-    if traced or not torch.is_grad_enabled() or not wants:
+    if is_traced() or not torch.is_grad_enabled() or not wants:
         return value
     y: Tensor = _Linear.apply(x.values() if values is None else values, weight.values(), bias, value)
     return y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import narrowed
 from .._explain import check_dense
 from .._gradient import rounded, save_for_jvp, wide_for
-from .._op import Op
+from .._op import Op, is_traced
 from .._out import copy_out
 from .._vmap import Dims, front, register
 
@@ -93,7 +94,7 @@ KINDS = (Tensor, torch.nn.Parameter)
 
 def is_eager() -> bool:
     """Whether nobody records the steps that lead to a direct call."""
-    return not is_dynamo_compiling() and torch._C._get_tracing_state() is None
+    return not is_dynamo_compiling() and not is_traced()
 
 
 def _plain(input: Any, other: Any) -> bool:
@@ -108,28 +109,28 @@ def _plain(input: Any, other: Any) -> bool:
     )
 
 
+def _attempt(call: Callable[..., Any], *args: Any) -> Any:
+    """The call; NotImplemented where what follows it has to say why not, in its own words."""
+    try:
+        return call(*args)
+    except (TypeError, ValueError, RuntimeError):
+        return NotImplemented
+
+
 def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     """The direct call for all rows of input; NotImplemented where there is more to do or to say. Rows that are no
     matrix are made one, for nothing if a gradient is wanted: then they are left as they are."""
     whole = input.dim() == 2
     if not whole and (input.dim() == 0 or torch.is_grad_enabled()):
         return NotImplemented
-    try:
-        y = op.fast(as_matrix(input), *rest)
-    except (TypeError, ValueError, RuntimeError):  # which what follows says in its own words
-        return NotImplemented
+    y = _attempt(op.fast, as_matrix(input), *rest)
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
-def _tried(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
-    """The product, if input is a matrix with its gradient; NotImplemented where there is more to do or to say."""
+def _of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+    """As `direct`; if input is a matrix, with its gradient."""
     y = direct(_OP, input, other, bias)
-    if y is NotImplemented and input.dim() == 2:
-        try:
-            return _OP.apply(input, other, bias)
-        except (TypeError, ValueError, RuntimeError):
-            return NotImplemented
-    return y
+    return _attempt(_OP.apply, input, other, bias) if y is NotImplemented and input.dim() == 2 else y
 
 
 def _check(op: str, **named: Tensor) -> None:
@@ -152,9 +153,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is None and _plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
-            y = _tried(input, other, None)
+            y = _of_rows(input, other, None)
         elif input.dim() == other.dim() == 3:
-            y = _OP.fast(input, other, None)
+            y = _attempt(_OP.fast, input, other, None)
         if y is not NotImplemented:
             return y
     check_dense("matmul", input=input, other=other)
@@ -195,7 +196,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""
     if out is None and _plain(input, weight) and weight.dim() == 2:
-        y = _tried(input, weight.t(), bias)
+        y = _of_rows(input, weight.t(), bias)
         if y is not NotImplemented:
             return y
     if bias is None:

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
 from .._gradient import once
-from .._op import Op
+from .._op import Op, is_traced
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
@@ -179,8 +179,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
-    traced = torch._C._get_tracing_state() is not None  # what it records serves, and has no gradient
-    if not is_dynamo_compiling() and (traced or not torch.is_grad_enabled()):
+    if not is_dynamo_compiling() and (is_traced() or not torch.is_grad_enabled()):
         return _QuantizedLinear.forward(input, weight, bias)[0]
     if is_dynamo_compiling() or torch._C._are_functorch_transforms_active():
         return _QuantizedLinear.apply(input, weight, bias)[0]
