@@ -53,10 +53,10 @@ const (
 // Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
-var Matmul = tableOf(ByCompute(
+var Matmul = append(matmulDotRows, tableOf(ByCompute(
 	MatmulRow{matmul[float32], blocks, noBytes},
 	MatmulRow{matmul[float64], blocks, noBytes},
-), pickMatmul)
+), pickMatmul)...)
 
 func blocks(_, _ int64) (rows, columns, unit int64) { return Block, Block, 1 }
 

@@ -2,4 +2,7 @@
 
 package cpu
 
-var matmulKernels, matmulTurnedKernels []matmulKernel
+var (
+	matmulKernels, matmulTurnedKernels []matmulKernel
+	matmulDotRows                      []Row[MatmulRow]
+)

@@ -41,9 +41,9 @@ func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
 	case k == nil:
 		return r, false
 	case t.Compute == tensor.F64:
-		return newMatmulRow[float64](k, t), true
+		return newMatmulRow[float64](k, nil, t), true
 	default:
-		return newMatmulRow[float32](k, t), true
+		return newMatmulRow[float32](k, nil, t), true
 	}
 }
 
@@ -60,6 +60,7 @@ func matmulKernelFor(kernels []matmulKernel, isa ISA, other tensor.DType) *matmu
 type matmulRow[C Compute] struct {
 	*matmulKernel               // for copies of Other
 	there, turned *matmulKernel // for where it lies: along its rows, and its columns
+	dots          *matmulDots   // for copies of bf16, or nil
 
 	input, other, y matmulOperand
 	transpose       Transpose
@@ -67,10 +68,10 @@ type matmulRow[C Compute] struct {
 	size            int64 // of an element
 }
 
-func newMatmulRow[C Compute](k *matmulKernel, t Types) MatmulRow {
+func newMatmulRow[C Compute](k *matmulKernel, dots *matmulDots, t Types) MatmulRow {
 	r := &matmulRow[C]{
 		matmulKernel: k, there: matmulKernelFor(matmulKernels, k.needs, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, k.needs, t.In[1]),
-		compute: t.Compute, size: t.Compute.Size(),
+		dots: dots, compute: t.Compute, size: t.Compute.Size(),
 	}
 	r.input, r.other, r.y = newMatmulOperand(k.needs, t.In[0]), newMatmulOperand(k.needs, t.In[1]), newMatmulOperand(k.needs, t.Out[0])
 	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{t.Compute}})
@@ -88,7 +89,11 @@ func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
 	if r.narrow(m, n) {
 		return r.width(n), n, r.columns
 	}
-	return matmulRowsOfTile, r.width(min(m, matmulRowsOfTile)), matmulUnit
+	rows = matmulRowsOfTile
+	if r.dots != nil {
+		rows *= 2
+	}
+	return rows, r.width(min(m, rows)), matmulUnit
 }
 
 // width returns the columns of tiles of so many rows.
@@ -161,8 +166,11 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	var columns, depth int64
 	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
-		columns, depth = t.N/r.columns*r.columns, t.K/r.turned.columns*r.turned.columns
-		r.turnedSums(t, &p, columns, depth)
+		columns = t.N / r.columns * r.columns
+		if depth = r.turnedDots(t, &p, columns); depth == 0 {
+			depth = t.K / r.turned.columns * r.turned.columns
+			r.turnedSums(t, &p, columns, depth)
+		}
 	}
 	r.sums(t, &p, 0, columns, depth)
 	r.sums(t, &p, columns, t.N, 0)
@@ -205,24 +213,29 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
 	copied, steps := begin, max(1, p.depth)
-	if (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
+	dots := r.dots != nil && t.M > matmulFew && t.K > 0 && !t.More
+	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
 		copied = begin + (end-begin)/r.columns*r.columns
 		if t.M <= matmulFew {
 			steps = matmulShallow
 		}
 	}
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
-		depth := min(steps, t.K-k)
-		r.copyInput(t, p, k, depth)
-		for n := begin; n < copied; n += r.columns {
-			r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
-		}
-		copies := unsafe.Add(t.Memory, p.copies)
-		if depth > 0 && copied < end { // no pointer past Other's end
-			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
+		kernel, copies, depth := r.matmulKernel, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
+		rows := depth
+		if dots = dots && r.inPairs(t, p, copies, k, depth, begin, end); dots {
+			kernel, rows = r.dots.product, ceilDiv(depth, 2)
+		} else {
+			r.copyInput(t, p, k, depth)
+			for n := begin; n < copied; n += r.columns {
+				r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+			}
+			if depth > 0 && copied < end { // no pointer past Other's end
+				r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
+			}
 		}
 		for n := copied; n < end; n += r.columns {
-			r.multiply(r.matmulKernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, depth, k, k+depth)
+			r.multiply(kernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, rows, k, k+depth)
 		}
 	}
 }
@@ -240,18 +253,20 @@ func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64)
 // multiply adds to the sums from a column on, or begins them, what is along K from
 // from to to.
 func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
-	begun := 0
+	bias, y, yRow, begun := r.result(t, p, n, from, to)
+	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps), bias, y, yRow, begun)
+}
+
+// result is what kernels need besides the factors.
+func (r *matmulRow[C]) result(t *MatmulTile, p *matmulMemory, n, from, to int64) (bias, y *byte, yRow, begun int) {
 	if from > 0 || t.More {
 		begun = 1
 	}
-	var bias unsafe.Pointer
 	if to == t.K && t.Bias.P != nil {
-		bias = unsafe.Add(t.Memory, p.bias+n*r.size)
+		bias = (*byte)(unsafe.Add(t.Memory, p.bias+n*r.size))
 	}
-	y, yRow := unsafe.Add(t.Memory, n*r.size), p.sumsRow
 	if n < p.inY {
-		y, yRow = t.Y.Row(0, n).P, t.Y.RowStride
+		return bias, (*byte)(t.Y.Row(0, n).P), int(t.Y.RowStride), begun
 	}
-	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps),
-		(*byte)(bias), (*byte)(y), int(yRow), begun)
+	return bias, (*byte)(unsafe.Add(t.Memory, n*r.size)), int(p.sumsRow), begun
 }

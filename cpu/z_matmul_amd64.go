@@ -115,3 +115,32 @@ func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squa
 //
 //go:noescape
 func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+
+// matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.
+//
+//go:noescape
+func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
+// 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.
+//
+//go:noescape
+func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)
+
+// swapPairsAVX512 makes so many rows of pairs of neighbours in a row of bf16, which count words hold.
+// It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
+//
+//go:noescape
+func swapPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
+
+// pairRowsAVX512 makes so many rows of pairs of each two rows of count bf16.
+// It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
+//
+//go:noescape
+func pairRowsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
+
+// pairColumnsAVX512 makes so many rows of pairs of neighbours in a row of count f32, which bf16 were widened to; the last one may have none.
+// It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
+//
+//go:noescape
+func pairColumnsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)

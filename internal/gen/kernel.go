@@ -37,6 +37,7 @@ type kernel struct {
 	pins   pins
 	split  bool // vectors hold every other element, see loadSplit
 	finite bool // what is stored is no NaN
+	dots   bool // elements of products are pairs of bf16
 	label  int
 }
 

@@ -85,7 +85,7 @@ func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
 		x := k.vector()
 		k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
 		for j, sum := range vectors {
-			k.emit(k.ps("VFMADD231"), panel[j], x, sum)
+			k.multiplyAdd(panel[j], x, sum)
 		}
 	}
 	rows.moveOn(c, k.compute.size)

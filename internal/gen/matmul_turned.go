@@ -33,23 +33,31 @@ func (k *kernel) turnedChains(count int, a, row, y reg.GPVirtual) {
 	k.beginChains(sums, y)
 	rows, columns, squares := k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes), param(c, "squares")
 	loop, end := k.newLabel("square"), k.newLabel("end")
+	var seen *leastSeen
+	if k.dots {
+		seen = newLeastSeen(c)
+	}
 	c.Label(loop)
 	c.TESTQ(squares, squares)
 	c.JLE(operand.LabelRef(end))
 	square := make(value, k.lanes)
 	for i := range square {
 		square[i] = k.out.load(k, memory{columns.at(i)})
+		if k.dots {
+			seen.see(square[i], k.vector())
+			c.VPROLD(operand.Imm(16), square[i], square[i])
+		}
 	}
 	for step, v := range k.transpose(square) {
 		for i := range sums {
 			at := rows.at(i)
 			at.Disp = step * k.compute.size
-			if k.isa.masks {
+			if k.isa.masks && !k.dots {
 				k.emit(k.ps("VFMADD231")+"_BCST", at, v, sums[i][0])
 			} else {
 				x := k.vector()
 				k.emit(k.scalar("VBROADCAST"), at, x)
-				k.emit(k.ps("VFMADD231"), v, x, sums[i][0])
+				k.multiplyAdd(v, x, sums[i][0])
 			}
 		}
 	}
@@ -58,5 +66,10 @@ func (k *kernel) turnedChains(count int, a, row, y reg.GPVirtual) {
 	c.DECQ(squares)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)
+	if k.dots {
+		at := operand.Mem{Base: param(c, "least")}
+		c.VPMINUW(at, seen.least, seen.least)
+		c.VMOVDQU32(seen.least, at)
+	}
 	k.endChains(sums, y)
 }

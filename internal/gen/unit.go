@@ -32,7 +32,7 @@ var units = []unit{
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
-	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned}},
+	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned, matmulDots}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},
@@ -53,6 +53,9 @@ func (u unit) write(files map[string][]byte) error {
 	freeDestinations(file)
 	if err := pass.Compile.Execute(file); err != nil {
 		return fmt.Errorf("%s: %w", u.file, err)
+	}
+	if err := pass.FunctionPass(encode).Execute(file); err != nil {
+		return err
 	}
 	config := printer.Config{Name: "internal/gen", Pkg: path.Base(u.folder)}
 	name := u.folder + "/z_" + u.file + "_amd64"

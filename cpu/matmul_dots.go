@@ -1,0 +1,156 @@
+package cpu
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Products of bf16 on a processor that adds two of them at a time, one after the
+// other, to a sum of f32: the chain of the contract, but that it takes what is
+// nearer to 0 than f32's least normal number for 0. So it is asked only where no
+// such number can come up: where all elements are normal or 0, a product is a
+// multiple of the last bits of its factors, and so is each sum.
+
+// matmulDots are kernels of pairs of bf16, in words whose upper half comes first
+// along K.
+type matmulDots struct {
+	product *matmulKernel // of copies
+	turned  func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, least *byte)
+	swap    pairing // of neighbours in a row, count being of words
+	rows    pairing // of each two rows
+	columns pairing // of neighbours in a row of f32
+}
+
+// pairing makes rows of pairs. It returns the least of the elements' bits that are
+// not 0, shifted left by 1, less 1; noBits where all are 0.
+type pairing func(from *byte, fromRow int, to *byte, toRow, rows, count int) (least uint32)
+
+const noBits = 1<<16 - 1
+
+// turnedDots is turnedSums of pairs: it returns how deep the chains are, 0 where
+// their products may not be taken, which is seen afterwards.
+func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64) (depth int64) {
+	if r.dots == nil || t.More {
+		return 0
+	}
+	const wide, deep = 16, 32 // a square of pairs
+	depth = t.K / deep * deep
+	seen := BlockOf[float32](t.Scratch, 0, wide)
+	for k := int64(0); k < depth; k += matmulAlong {
+		steps := min(matmulAlong, depth-k)
+		input := r.inputPairs(t, p, t.Input.From(0, k), steps)
+		words := unsafe.Slice((*uint16)(unsafe.Pointer(&seen[0])), deep)
+		for i := range words {
+			words[i] = noBits
+		}
+		for n := int64(0); n < columns; n += wide {
+			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
+			r.dots.turned((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
+				bias, y, yRow, begun, (*byte)(unsafe.Pointer(&seen[0])))
+		}
+		if !staysNormal(input, uint32(slices.Min(words))) {
+			return 0
+		}
+	}
+	return depth
+}
+
+// inPairs copies, as pairs, what a tile has along K from k on, and reports whether
+// their products may be taken.
+func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Pointer, k, depth, begin, end int64) bool {
+	input, other := t.Input.From(0, k), t.Other.From(k, begin)
+	return staysNormal(r.inputPairs(t, p, input, depth), r.otherPairs(p, other, copies, depth, end-begin))
+}
+
+// inputPairs makes those of Input.
+func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, depth int64) (least uint32) {
+	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
+	to, toRow, even := (*byte)(p.from), int(p.fromRow), depth&^1
+	if input.Stride != 2 {
+		r.copy(&r.input, p.from, p.fromRow, input, t.M, depth)
+		return r.dots.columns(to, toRow, to, toRow, int(t.M), int(depth))
+	}
+	least = noBits
+	if even > 0 {
+		least = r.dots.swap((*byte)(input.P), int(input.RowStride), to, toRow, int(t.M), int(even/2))
+	}
+	if even == depth {
+		return least
+	}
+	return min(least, lonePairs(unsafe.Add(p.from, 2*even), p.fromRow, input.From(0, even).Transposed(), t.M))
+}
+
+// otherPairs makes those of Other.
+func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64) (least uint32) {
+	to, toRow, even := (*byte)(copies), int(p.copiesRow), depth&^1
+	least = noBits
+	switch {
+	case even == 0:
+	case other.RowStride == 2:
+		r.transpose(copies, p.copiesRow, other.P, other.Stride, columns, even/2)
+		least = r.dots.swap(to, toRow, to, toRow, int(even/2), int(columns))
+	case other.Stride == 2:
+		least = r.dots.rows((*byte)(other.P), int(other.RowStride), to, toRow, int(even/2), int(columns))
+	default:
+		return 0 // as if there were subnormal ones
+	}
+	if even == depth {
+		return least
+	}
+	return min(least, lonePairs(unsafe.Add(copies, even/2*p.copiesRow), 4, other.From(even, 0), columns))
+}
+
+// lonePairs makes pairs of elements and zeros.
+func lonePairs(to unsafe.Pointer, apart int64, from Rows, count int64) (least uint32) {
+	least = noBits
+	for i := range count {
+		bits := *(*uint16)(from.Row(0, i).P)
+		*(*uint32)(unsafe.Add(to, i*apart)) = uint32(bits) << 16
+		least = min(least, uint32(bits<<1-1))
+	}
+	return least
+}
+
+// staysNormal reports whether no sum of products of bf16 is nearer to 0 than f32's
+// least normal number, from the least bits of the factors.
+func staysNormal(x, y uint32) bool {
+	const bias, digits, least = 127, 7, -126
+	exponent := func(bits uint32) int {
+		if bits == noBits {
+			return 2 * bias // there are only zeros
+		}
+		return int((bits + 1) >> 8)
+	}
+	i, j := exponent(x), exponent(y)
+	return i > 0 && j > 0 && (i-bias-digits)+(j-bias-digits) >= least
+}
+
+// dotsAreChains reports whether the processor's sums are chains, each product
+// rounded with the sum, as its manuals say.
+func (d *matmulDots) dotsAreChains() bool {
+	const pairs, columns = 64, 32
+	var x [2 * pairs]float32
+	var a [pairs]uint32
+	var b [pairs][columns]uint32
+	var want, y [columns]float32
+	state := uint32(1)
+	number := func() float32 { // of 8 bits, of either sign, from 2^-12 to 2^10
+		state = state*1664525 + 1013904223
+		return float32(int32(state)>>24) * float32(uint32(1)<<(state>>10&15)) / (1 << 12)
+	}
+	bits := func(v float32) uint32 { return uint32(tensor.ToBF16(v)) }
+	for k := range x {
+		x[k] = number()
+		upper := 16 * (1 - k%2)
+		a[k/2] |= bits(x[k]) << upper
+		for n := range want {
+			v := number()
+			b[k/2][n] |= bits(v) << upper
+			want[n] = fma(x[k], v, want[n])
+		}
+	}
+	d.product.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
+	return y == want
+}

@@ -1,0 +1,23 @@
+package cpu
+
+import (
+	"sync"
+
+	"github.com/isobit-ml/isobit/tensor"
+	"golang.org/x/sys/cpu"
+)
+
+// matmulDotRows has the row for products of bf16, which takes pairs of them.
+var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (MatmulRow, bool) {
+	if t.In[0] != tensor.BF16 || t.In[1] != tensor.BF16 || !hasDots() {
+		return MatmulRow{}, false
+	}
+	return newMatmulRow[float32](matmulKernelFor(matmulKernels, AVX512, tensor.F32), &dotKernels, t), true
+}}}
+
+var dotKernels = matmulDots{
+	&matmulKernel{AVX512, tensor.BF16, 32, matmulDotsAVX512}, matmulTurnedDotsAVX512,
+	swapPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
+}
+
+var hasDots = sync.OnceValue(func() bool { return cpu.X86.HasAVX512BF16 && dotKernels.dotsAreChains() })

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products of bf16: VDPBF16PS adds two of them to a sum, that of the upper halves
+// and then that of the lower ones, each rounded with its sum. So of a pair of
+// steps along k the first one's element is the upper half.
+
+// matmulDots is matmuls of pairs, and what makes them.
+func matmulDots(c *build.Context) {
+	k := &kernel{c: c, isa: isas[0], compute: f32, out: f32, lanes: 16, dots: true}
+	beginFunction(c, "matmulDotsAVX512", "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
+		"matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.")
+	k.multiplyRows(matmulCounts[true], k.chains)
+	beginFunction(c, "matmulTurnedDotsAVX512", "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)",
+		"matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
+		"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
+	k.multiplyRows(matmulTurnedCounts[true], k.turnedChains)
+	for _, p := range pairings {
+		p.function(k)
+	}
+}
+
+// vdpbf16ps adds the products of pairs of a and b to sum. Neither avo nor Go's
+// assembler has the instruction: see encode.
+func vdpbf16ps(c *build.Context, b, a, sum reg.VecVirtual) {
+	c.Instruction(&ir.Instruction{
+		Opcode: "VDPBF16PS", Operands: []operand.Op{b, a, sum},
+		Inputs: []operand.Op{b, a, sum}, Outputs: []operand.Op{sum}, ISA: []string{"AVX512BF16"},
+	})
+}
+
+// encode replaces VDPBF16PS by its bytes: EVEX.512.F3.0F38.W0 52 /r.
+func encode(f *ir.Function) error {
+	var nodes []ir.Node
+	for _, n := range f.Nodes {
+		i, ok := n.(*ir.Instruction)
+		if !ok || i.Opcode != "VDPBF16PS" {
+			nodes = append(nodes, n)
+			continue
+		}
+		var number [3]uint32 // of b, a and sum
+		for j, o := range i.Operands {
+			number[j] = uint32(o.(reg.Physical).PhysicalIndex())
+		}
+		b, a, sum := number[0], number[1], number[2]
+		not := func(n uint32, bit int) uint32 { return ^n >> bit & 1 }
+		first := uint32(2) | not(sum, 4)<<4 | not(b, 3)<<5 | not(b, 4)<<6 | not(sum, 3)<<7
+		second := uint32(2) | 1<<2 | (^a&15)<<3
+		third := uint32(2)<<5 | not(a, 4)<<3
+		prefix, rest := 0x62|first<<8|second<<16|third<<24, 0x52|(3<<6|sum&7<<3|b&7)<<8
+		nodes = append(nodes,
+			ir.NewComment(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", b, a, sum)),
+			&ir.Instruction{Opcode: "LONG", Operands: []operand.Op{operand.U32(prefix)}},
+			&ir.Instruction{Opcode: "WORD", Operands: []operand.Op{operand.U16(rest)}})
+	}
+	f.Nodes = nodes
+	return nil
+}
+
+// multiplyAdd adds to sums the products of b and a.
+func (k *kernel) multiplyAdd(b, a, sum reg.VecVirtual) {
+	if k.dots {
+		vdpbf16ps(k.c, b, a, sum)
+		return
+	}
+	k.emit(k.ps("VFMADD231"), b, a, sum)
+}
+
+// leastSeen notes, of words that are bf16, the least of bits that are not 0,
+// shifted left by 1, less 1.
+type leastSeen struct {
+	c           *build.Context
+	least, ones reg.VecVirtual
+}
+
+func newLeastSeen(c *build.Context) *leastSeen {
+	l := &leastSeen{c, c.ZMM(), c.ZMM()}
+	c.VPTERNLOGD(operand.U8(0xff), l.ones, l.ones, l.ones)
+	c.VMOVDQA32(l.ones, l.least)
+	return l
+}
+
+func (l *leastSeen) see(v, spare reg.VecVirtual) {
+	l.c.VPADDW(v, v, spare)
+	l.c.VPADDW(l.ones, spare, spare)
+	l.c.VPMINUW(spare, l.least, l.least)
+}
+
+// pairing is a way to make pairs, with the first element in the upper half.
+type pairing struct {
+	name, doc string
+	from, to  int // bytes of a vector
+	rowsOf    int // to be read for one that is written
+	vector    func(k *kernel, at, row reg.GPVirtual) (pairs, stored reg.VecVirtual)
+}
+
+var pairings = []pairing{
+	{"swapPairs", "of neighbours in a row of bf16, which count words hold", 64, 64, 1, func(k *kernel, at, _ reg.GPVirtual) (pairs, stored reg.VecVirtual) {
+		v := k.fetch("VMOVDQU32", memory{operand.Mem{Base: at}}, k.vector())
+		k.c.VPROLD(operand.Imm(16), v, v)
+		return v, v
+	}},
+	{"pairRows", "of each two rows of count bf16", 32, 64, 2, func(k *kernel, at, row reg.GPVirtual) (pairs, stored reg.VecVirtual) {
+		upper := k.fetch("VPMOVZXWD", memory{operand.Mem{Base: at}}, k.vector())
+		lower := k.fetch("VPMOVZXWD", memory{operand.Mem{Base: at, Index: row, Scale: 1}}, k.vector())
+		k.c.VPSLLD(operand.Imm(16), upper, upper)
+		k.c.VPORD(lower, upper, upper)
+		return upper, upper
+	}},
+	{"pairColumns", "of neighbours in a row of count f32, which bf16 were widened to; the last one may have none", 64, 32, 1, func(k *kernel, at, _ reg.GPVirtual) (pairs, stored reg.VecVirtual) {
+		upper := k.fetch("VMOVDQU32", memory{operand.Mem{Base: at}}, k.vector())
+		lower := k.vector()
+		k.c.VPSRLQ(operand.Imm(48), upper, lower)
+		k.c.VPORD(lower, upper, upper)
+		k.c.VPMOVQD(upper, lower.AsY())
+		return lower, upper
+	}},
+}
+
+// function emits the kernel, which notes the element that is next to 0.
+func (p pairing) function(k *kernel) {
+	c := k.c
+	name := p.name + "AVX512"
+	beginFunction(c, name, "func(from *byte, fromRow int, to *byte, toRow int, rows, count int) (least uint32)",
+		name+" makes so many rows of pairs "+p.doc+".",
+		"It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.")
+	from, fromRow, to, toRow, rows := param(c, "from"), param(c, "fromRow"), param(c, "to"), param(c, "toRow"), param(c, "rows")
+	seen, at, into, left, count := newLeastSeen(c), c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	row, vector, end := k.newLabel("row"), k.newLabel("vector"), k.newLabel("end")
+	c.Label(row)
+	c.TESTQ(rows, rows)
+	c.JLE(operand.LabelRef(end))
+	c.MOVQ(from, at)
+	c.MOVQ(to, into)
+	c.MOVQ(place(c, "count"), left)
+	c.Label(vector)
+	c.MOVQ(operand.U32(16), count)
+	c.CMPQ(left, count)
+	c.CMOVQLT(left, count)
+	k.maskTail(count) // which looks at the last byte alone
+	pairs, stored := p.vector(k, at, fromRow)
+	if p.to < 64 { // there is room for a whole vector
+		c.VPMOVQD(stored, operand.Mem{Base: into})
+	} else {
+		c.VMOVDQU32(stored, k.tail, operand.Mem{Base: into})
+	}
+	k.tail = nil
+	seen.see(pairs, pairs)
+	c.ADDQ(operand.Imm(uint64(p.from)), at)
+	c.ADDQ(operand.Imm(uint64(p.to)), into)
+	c.SUBQ(operand.Imm(16), left)
+	c.JG(operand.LabelRef(vector))
+	for range p.rowsOf {
+		c.ADDQ(fromRow, from)
+	}
+	c.ADDQ(toRow, to)
+	c.DECQ(rows)
+	c.JMP(operand.LabelRef(row))
+	c.Label(end)
+	least, half, result := seen.least, c.YMM(), c.GP32()
+	c.VEXTRACTI64X4(operand.Imm(1), least, half)
+	c.VPMINUW(half, least.AsY(), half)
+	c.VEXTRACTI128(operand.Imm(1), half, least.AsX())
+	c.VPMINUW(half.AsX(), least.AsX(), least.AsX())
+	c.VPHMINPOSUW(least.AsX(), least.AsX())
+	c.VMOVD(least.AsX(), result)
+	c.MOVWLZX(result.As16(), result)
+	c.VZEROUPPER()
+	c.Store(result, c.ReturnIndex(0))
+	c.RET()
+}
