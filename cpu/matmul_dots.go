@@ -19,6 +19,7 @@ type matmulDots struct {
 	product *matmulKernel // of copies
 	turned  func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, least *byte)
 	swap    pairing // of neighbours in a row, count being of words
+	turn    pairing // and of 16 columns so many times 16 rows
 	rows    pairing // of each two rows
 	columns pairing // of neighbours in a row of f32
 }
@@ -57,6 +58,12 @@ func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64)
 	return depth
 }
 
+// takesPairs reports whether a tile is worth copies of pairs: rows of Other are read
+// faster where they lie than its columns are turned.
+func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
+	return r.dots != nil && t.K > 0 && !t.More && (t.M > matmulFew || t.M > matmulUnit && t.Other.Stride == 2)
+}
+
 // inPairs copies, as pairs, what a tile has along K from k on, and reports whether
 // their products may be taken.
 func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Pointer, k, depth, begin, end int64) bool {
@@ -89,8 +96,7 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 	switch {
 	case even == 0:
 	case other.RowStride == 2:
-		r.transpose(copies, p.copiesRow, other.P, other.Stride, columns, even/2)
-		least = r.dots.swap(to, toRow, to, toRow, int(even/2), int(columns))
+		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns)
 	case other.Stride == 2:
 		least = r.dots.rows((*byte)(other.P), int(other.RowStride), to, toRow, int(even/2), int(columns))
 	default:
@@ -100,6 +106,29 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 		return least
 	}
 	return min(least, lonePairs(unsafe.Add(copies, even/2*p.copiesRow), 4, other.From(even, 0), columns))
+}
+
+// turnedPairs makes pairs of columns of so many words.
+func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64) (least uint32) {
+	const square = 16
+	least = noBits
+	across, down := columns/square*square, words/square*square
+	for n := int64(0); n < across && down > 0; n += square {
+		at := from.Row(0, n)
+		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/square), 0))
+	}
+	rest := func(first, begin int64) { // words of columns
+		if first == words || begin == columns {
+			return
+		}
+		p := unsafe.Add(to, first*toRow+4*begin)
+		r.transpose(p, toRow, from.Row(2*first, begin).P, from.Stride, columns-begin, words-first)
+		least = min(least, r.dots.swap((*byte)(p), int(toRow), (*byte)(p), int(toRow), int(words-first), int(columns-begin)))
+	}
+	rest(down, 0)
+	words = down
+	rest(0, across)
+	return least
 }
 
 // lonePairs makes pairs of elements and zeros.

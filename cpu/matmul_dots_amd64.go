@@ -17,7 +17,7 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 
 var dotKernels = matmulDots{
 	&matmulKernel{AVX512, tensor.BF16, 32, matmulDotsAVX512}, matmulTurnedDotsAVX512,
-	swapPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
+	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }
 
 var hasDots = sync.OnceValue(func() bool { return cpu.X86.HasAVX512BF16 && dotKernels.dotsAreChains() })

@@ -213,7 +213,7 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
 	copied, steps := begin, max(1, p.depth)
-	dots := r.dots != nil && t.M > matmulFew && t.K > 0 && !t.More
+	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
 		copied = begin + (end-begin)/r.columns*r.columns
 		if t.M <= matmulFew {

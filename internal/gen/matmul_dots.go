@@ -26,6 +26,7 @@ func matmulDots(c *build.Context) {
 	for _, p := range pairings {
 		p.function(k)
 	}
+	k.turnPairs()
 }
 
 // vdpbf16ps adds the products of pairs of a and b to sum. Neither avo nor Go's
@@ -94,6 +95,21 @@ func (l *leastSeen) see(v, spare reg.VecVirtual) {
 	l.c.VPMINUW(spare, l.least, l.least)
 }
 
+// end returns it.
+func (l *leastSeen) end() {
+	c, least, half, result := l.c, l.least, l.c.YMM(), l.c.GP32()
+	c.VEXTRACTI64X4(operand.Imm(1), least, half)
+	c.VPMINUW(half, least.AsY(), half)
+	c.VEXTRACTI128(operand.Imm(1), half, least.AsX())
+	c.VPMINUW(half.AsX(), least.AsX(), least.AsX())
+	c.VPHMINPOSUW(least.AsX(), least.AsX())
+	c.VMOVD(least.AsX(), result)
+	c.MOVWLZX(result.As16(), result)
+	c.VZEROUPPER()
+	c.Store(result, c.ReturnIndex(0))
+	c.RET()
+}
+
 // pairing is a way to make pairs, with the first element in the upper half.
 type pairing struct {
 	name, doc string
@@ -101,6 +117,11 @@ type pairing struct {
 	rowsOf    int // to be read for one that is written
 	vector    func(k *kernel, at, row reg.GPVirtual) (pairs, stored reg.VecVirtual)
 }
+
+const (
+	pairingSignature = "func(from *byte, fromRow int, to *byte, toRow int, rows, count int) (least uint32)"
+	pairingResult    = "It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0."
+)
 
 var pairings = []pairing{
 	{"swapPairs", "of neighbours in a row of bf16, which count words hold", 64, 64, 1, func(k *kernel, at, _ reg.GPVirtual) (pairs, stored reg.VecVirtual) {
@@ -129,9 +150,7 @@ var pairings = []pairing{
 func (p pairing) function(k *kernel) {
 	c := k.c
 	name := p.name + "AVX512"
-	beginFunction(c, name, "func(from *byte, fromRow int, to *byte, toRow int, rows, count int) (least uint32)",
-		name+" makes so many rows of pairs "+p.doc+".",
-		"It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.")
+	beginFunction(c, name, pairingSignature, name+" makes so many rows of pairs "+p.doc+".", pairingResult)
 	from, fromRow, to, toRow, rows := param(c, "from"), param(c, "fromRow"), param(c, "to"), param(c, "toRow"), param(c, "rows")
 	seen, at, into, left, count := newLeastSeen(c), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	row, vector, end := k.newLabel("row"), k.newLabel("vector"), k.newLabel("end")
@@ -165,15 +184,37 @@ func (p pairing) function(k *kernel) {
 	c.DECQ(rows)
 	c.JMP(operand.LabelRef(row))
 	c.Label(end)
-	least, half, result := seen.least, c.YMM(), c.GP32()
-	c.VEXTRACTI64X4(operand.Imm(1), least, half)
-	c.VPMINUW(half, least.AsY(), half)
-	c.VEXTRACTI128(operand.Imm(1), half, least.AsX())
-	c.VPMINUW(half.AsX(), least.AsX(), least.AsX())
-	c.VPHMINPOSUW(least.AsX(), least.AsX())
-	c.VMOVD(least.AsX(), result)
-	c.MOVWLZX(result.As16(), result)
-	c.VZEROUPPER()
-	c.Store(result, c.ReturnIndex(0))
-	c.RET()
+	seen.end()
+}
+
+// turnPairs emits swapPairs of squares, which are turned.
+func (k *kernel) turnPairs() {
+	c := k.c
+	beginFunction(c, "turnPairsAVX512", pairingSignature,
+		"turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs; count is not used.", pairingResult)
+	columns, to, toRow, squares := k.rowsFrom(param(c, "from"), param(c, "fromRow"), k.lanes), param(c, "to"), param(c, "toRow"), param(c, "rows")
+	seen, loop, end := newLeastSeen(c), k.newLabel("square"), k.newLabel("end")
+	c.Label(loop)
+	c.TESTQ(squares, squares)
+	c.JLE(operand.LabelRef(end))
+	for _, v := range k.transpose(k.pairsOf(columns, seen)) {
+		c.VMOVDQU32(v, operand.Mem{Base: to})
+		c.ADDQ(toRow, to)
+	}
+	columns.moveOn(c, 4*k.lanes)
+	c.DECQ(squares)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(end)
+	seen.end()
+}
+
+// pairsOf loads a square of pairs.
+func (k *kernel) pairsOf(columns rows, seen *leastSeen) value {
+	square := make(value, k.lanes)
+	for i := range square {
+		square[i] = k.out.load(k, memory{columns.at(i)})
+		seen.see(square[i], k.vector())
+		k.c.VPROLD(operand.Imm(16), square[i], square[i])
+	}
+	return square
 }

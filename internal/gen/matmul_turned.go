@@ -40,12 +40,12 @@ func (k *kernel) turnedChains(count int, a, row, y reg.GPVirtual) {
 	c.Label(loop)
 	c.TESTQ(squares, squares)
 	c.JLE(operand.LabelRef(end))
-	square := make(value, k.lanes)
-	for i := range square {
-		square[i] = k.out.load(k, memory{columns.at(i)})
-		if k.dots {
-			seen.see(square[i], k.vector())
-			c.VPROLD(operand.Imm(16), square[i], square[i])
+	var square value
+	if k.dots {
+		square = k.pairsOf(columns, seen)
+	} else {
+		for i := range k.lanes {
+			square = append(square, k.out.load(k, memory{columns.at(i)}))
 		}
 	}
 	for step, v := range k.transpose(square) {
