@@ -117,17 +117,16 @@ func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, wo
 		at := from.Row(0, n)
 		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/square), 0))
 	}
-	rest := func(first, begin int64) { // words of columns
-		if first == words || begin == columns {
+	rest := func(first, last, begin int64) { // words of columns
+		if first == last || begin == columns {
 			return
 		}
 		p := unsafe.Add(to, first*toRow+4*begin)
-		r.transpose(p, toRow, from.Row(2*first, begin).P, from.Stride, columns-begin, words-first)
-		least = min(least, r.dots.swap((*byte)(p), int(toRow), (*byte)(p), int(toRow), int(words-first), int(columns-begin)))
+		r.transpose(p, toRow, from.Row(2*first, begin).P, from.Stride, columns-begin, last-first)
+		least = min(least, r.dots.swap((*byte)(p), int(toRow), (*byte)(p), int(toRow), int(last-first), int(columns-begin)))
 	}
-	rest(down, 0)
-	words = down
-	rest(0, across)
+	rest(down, words, 0)
+	rest(0, down, across)
 	return least
 }
 
