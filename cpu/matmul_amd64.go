@@ -13,6 +13,17 @@ var matmulKernels = []matmulKernel{
 	{AVX2, tensor.F64, 8, matmulAVX2F64},
 }
 
+var matmulHalfKernels = []matmulKernel{
+	{AVX512, tensor.F32, 16, matmulHalfAVX512F32},
+	{AVX512, tensor.BF16, 16, matmulHalfAVX512BF16},
+	{AVX512, tensor.F16, 16, matmulHalfAVX512F16},
+	{AVX512, tensor.F64, 8, matmulHalfAVX512F64},
+	{AVX2, tensor.F32, 8, matmulHalfAVX2F32},
+	{AVX2, tensor.BF16, 8, matmulHalfAVX2BF16},
+	{AVX2, tensor.F16, 8, matmulHalfAVX2F16},
+	{AVX2, tensor.F64, 4, matmulHalfAVX2F64},
+}
+
 var matmulTurnedKernels = []matmulKernel{
 	{AVX512, tensor.F32, 16, matmulTurnedAVX512F32},
 	{AVX512, tensor.BF16, 16, matmulTurnedAVX512BF16},

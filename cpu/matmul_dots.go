@@ -16,12 +16,12 @@ import (
 // matmulDots are kernels of pairs of bf16, in words whose upper half comes first
 // along K.
 type matmulDots struct {
-	product *matmulKernel // of copies
-	turned  func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, least *byte)
-	swap    pairing // of neighbours in a row, count being of words
-	turn    pairing // and of 16 columns so many times 16 rows
-	rows    pairing // of each two rows
-	columns pairing // of neighbours in a row of f32
+	products matmulPanels // of copies
+	turned   func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, least *byte)
+	swap     pairing // of neighbours in a row, count being of words
+	turn     pairing // and of 16 columns so many times 16 rows
+	rows     pairing // of each two rows
+	columns  pairing // of neighbours in a row of f32
 }
 
 // pairing makes rows of pairs. It returns the least of the elements' bits that are
@@ -179,6 +179,6 @@ func (d *matmulDots) dotsAreChains() bool {
 			want[n] = fma(x[k], v, want[n])
 		}
 	}
-	d.product.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
+	d.products.whole.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
 	return y == want
 }

@@ -12,11 +12,12 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 	if t.In[0] != tensor.BF16 || t.In[1] != tensor.BF16 || !hasDots() {
 		return MatmulRow{}, false
 	}
-	return newMatmulRow[float32](matmulKernelFor(matmulKernels, AVX512, tensor.F32), &dotKernels, t), true
+	return newMatmulRow[float32](AVX512, &dotKernels, t), true
 }}}
 
 var dotKernels = matmulDots{
-	&matmulKernel{AVX512, tensor.BF16, 32, matmulDotsAVX512}, matmulTurnedDotsAVX512,
+	matmulPanels{&matmulKernel{AVX512, tensor.BF16, 32, matmulDotsAVX512}, &matmulKernel{AVX512, tensor.BF16, 16, matmulHalfDotsAVX512}},
+	matmulTurnedDotsAVX512,
 	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }
 

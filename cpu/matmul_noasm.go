@@ -3,6 +3,7 @@
 package cpu
 
 var (
-	matmulKernels, matmulTurnedKernels []matmulKernel
-	matmulDotRows                      []Row[MatmulRow]
+	matmulKernels, matmulHalfKernels, matmulTurnedKernels []matmulKernel
+
+	matmulDotRows []Row[MatmulRow]
 )

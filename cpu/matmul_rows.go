@@ -36,14 +36,13 @@ const (
 )
 
 func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
-	k := matmulKernelFor(matmulKernels, isa, t.Compute)
 	switch {
-	case k == nil:
+	case matmulKernelFor(matmulKernels, isa, t.Compute) == nil:
 		return r, false
 	case t.Compute == tensor.F64:
-		return newMatmulRow[float64](k, nil, t), true
+		return newMatmulRow[float64](isa, nil, t), true
 	default:
-		return newMatmulRow[float32](k, nil, t), true
+		return newMatmulRow[float32](isa, nil, t), true
 	}
 }
 
@@ -58,9 +57,9 @@ func matmulKernelFor(kernels []matmulKernel, isa ISA, other tensor.DType) *matmu
 
 // matmulRow is a row for some types.
 type matmulRow[C Compute] struct {
-	*matmulKernel               // for copies of Other
-	there, turned *matmulKernel // for where it lies: along its rows, and its columns
-	dots          *matmulDots   // for copies of bf16, or nil
+	copied, there matmulPanels  // for copies of Other, and for its rows where they lie
+	turned        *matmulKernel // for its columns where they lie
+	dots          *matmulDots   // for bf16, or nil
 
 	input, other, y matmulOperand
 	transpose       Transpose
@@ -68,13 +67,28 @@ type matmulRow[C Compute] struct {
 	size            int64 // of an element
 }
 
-func newMatmulRow[C Compute](k *matmulKernel, dots *matmulDots, t Types) MatmulRow {
+// matmulPanels are the kernels of panels, and of half a panel.
+type matmulPanels struct{ whole, half *matmulKernel }
+
+func matmulPanelsFor(isa ISA, other tensor.DType) matmulPanels {
+	return matmulPanels{matmulKernelFor(matmulKernels, isa, other), matmulKernelFor(matmulHalfKernels, isa, other)}
+}
+
+// next returns the kernel for the next of the columns that are left.
+func (p matmulPanels) next(left int64) *matmulKernel {
+	if left < p.whole.columns {
+		return p.half
+	}
+	return p.whole
+}
+
+func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 	r := &matmulRow[C]{
-		matmulKernel: k, there: matmulKernelFor(matmulKernels, k.needs, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, k.needs, t.In[1]),
+		copied: matmulPanelsFor(isa, t.Compute), there: matmulPanelsFor(isa, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, isa, t.In[1]),
 		dots: dots, compute: t.Compute, size: t.Compute.Size(),
 	}
-	r.input, r.other, r.y = newMatmulOperand(k.needs, t.In[0]), newMatmulOperand(k.needs, t.In[1]), newMatmulOperand(k.needs, t.Out[0])
-	r.transpose, _ = PickUpTo(Transposes, k.needs, Types{In: [4]tensor.DType{t.Compute}})
+	r.input, r.other, r.y = newMatmulOperand(isa, t.In[0]), newMatmulOperand(isa, t.In[1]), newMatmulOperand(isa, t.Out[0])
+	r.transpose, _ = PickUpTo(Transposes, isa, Types{In: [4]tensor.DType{t.Compute}})
 	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
 		narrow := r.plan(min(n, r.turned.columns), m, k) // as the last tile may be, or have few rows
 		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)
@@ -87,7 +101,7 @@ func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.turned.columns &&
 // largest is Largest.
 func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
 	if r.narrow(m, n) {
-		return r.width(n), n, r.columns
+		return r.width(n), n, r.copied.whole.columns
 	}
 	rows = matmulRowsOfTile
 	if r.dots != nil {
@@ -126,7 +140,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 		p.depth = min(k, matmulTileBytes/r.size/matmulWide)
 	}
 	apart := func(elements int64) int64 { return roundUp(elements*r.size, matmulSlack) + matmulSlack }
-	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.columns)*r.size, apart(along), apart(roundUp(n, r.columns))
+	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.whole.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
 	p.bias = m * p.sumsRow
 	p.input = p.bias + p.sumsRow
 	p.copies = p.input + m*p.inputRow
@@ -150,9 +164,9 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 
 // product computes a tile; down is a bias with an element for each row, if there is one.
 func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
-	p := r.plan(t.M, t.N, t.K)
+	p, half := r.plan(t.M, t.N, t.K), r.copied.half.columns
 	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
-		p.inY = t.N / r.columns * r.columns
+		p.inY = t.N / half * half
 	}
 	apart := p.inY < t.N // some sums are
 	if apart && t.More {
@@ -166,7 +180,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	var columns, depth int64
 	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
-		columns = t.N / r.columns * r.columns
+		columns = t.N / r.turned.columns * r.turned.columns
 		if depth = r.turnedDots(t, &p, columns); depth == 0 {
 			depth = t.K / r.turned.columns * r.turned.columns
 			r.turnedSums(t, &p, columns, depth)
@@ -215,27 +229,31 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 	copied, steps := begin, max(1, p.depth)
 	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
-		copied = begin + (end-begin)/r.columns*r.columns
+		copied = begin + (end-begin)/r.there.half.columns*r.there.half.columns
 		if t.M <= matmulFew {
 			steps = matmulShallow
 		}
 	}
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
-		kernel, copies, depth := r.matmulKernel, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
+		panels, copies, depth := r.copied, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
 		rows := depth
 		if dots = dots && r.inPairs(t, p, copies, k, depth, begin, end); dots {
-			kernel, rows = r.dots.product, ceilDiv(depth, 2)
+			panels, rows = r.dots.products, ceilDiv(depth, 2)
 		} else {
 			r.copyInput(t, p, k, depth)
-			for n := begin; n < copied; n += r.columns {
-				r.multiply(r.there, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+			for n := begin; n < copied; {
+				kernel := r.there.next(copied - n)
+				r.multiply(kernel, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+				n += kernel.columns
 			}
 			if depth > 0 && copied < end { // no pointer past Other's end
 				r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
 			}
 		}
-		for n := copied; n < end; n += r.columns {
+		for n := copied; n < end; {
+			kernel := panels.next(end - n)
 			r.multiply(kernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, rows, k, k+depth)
+			n += kernel.columns
 		}
 	}
 }

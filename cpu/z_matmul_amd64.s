@@ -3814,6 +3814,2935 @@ fewer23:
 	VZEROUPPER
 	RET
 
+// func matmulHalfAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F
+TEXT ·matmulHalfAVX512F32(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x0000000c
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z8
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z9
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z10
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z11
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ b+24(FP), R10
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
+
+step5:
+	TESTQ        R12, R12
+	JLE          end6
+	VMOVUPS      (R10), Z12
+	VBROADCASTSS (SI), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (SI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (SI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (DI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (DI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (R8), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (R8)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (R8)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (R9)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (R9)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z11
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         R11, R10
+	DECQ         R12
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z12
+	VADDPS  Z12, Z0, Z0
+	VADDPS  Z12, Z1, Z1
+	VADDPS  Z12, Z2, Z2
+	VADDPS  Z12, Z3, Z3
+	VADDPS  Z12, Z4, Z4
+	VADDPS  Z12, Z5, Z5
+	VADDPS  Z12, Z6, Z6
+	VADDPS  Z12, Z7, Z7
+	VADDPS  Z12, Z8, Z8
+	VADDPS  Z12, Z9, Z9
+	VADDPS  Z12, Z10, Z10
+	VADDPS  Z12, Z11, Z11
+
+ended7:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z8, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z9, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z10, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z11, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000008
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step12:
+	TESTQ        R11, R11
+	JLE          end13
+	VMOVUPS      (R9), Z8
+	VBROADCASTSS (SI), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (SI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (SI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (R8), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (R8)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended14:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000004
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step19:
+	TESTQ        R10, R10
+	JLE          end20
+	VMOVUPS      (R8), Z4
+	VBROADCASTSS (SI), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (SI)(CX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (SI)(CX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (DI), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended21:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000002
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VMOVUPS      (DI), Z2
+	VBROADCASTSS (SI), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (SI)(CX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows22
+
+fewer23:
+rows29:
+	CMPQ    DX, $0x00000001
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step33:
+	TESTQ        R9, R9
+	JLE          end34
+	VMOVUPS      (DI), Z1
+	VBROADCASTSS (SI), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step33
+
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows29
+
+fewer30:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F
+TEXT ·matmulHalfAVX512BF16(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x0000000c
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z8
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z9
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z10
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z11
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ b+24(FP), R10
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
+
+step5:
+	TESTQ        R12, R12
+	JLE          end6
+	VPMOVZXWD    (R10), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VBROADCASTSS (SI), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (SI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (SI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (DI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (DI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (R8), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (R8)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (R8)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (R9)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (R9)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z11
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         R11, R10
+	DECQ         R12
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z12
+	VADDPS  Z12, Z0, Z0
+	VADDPS  Z12, Z1, Z1
+	VADDPS  Z12, Z2, Z2
+	VADDPS  Z12, Z3, Z3
+	VADDPS  Z12, Z4, Z4
+	VADDPS  Z12, Z5, Z5
+	VADDPS  Z12, Z6, Z6
+	VADDPS  Z12, Z7, Z7
+	VADDPS  Z12, Z8, Z8
+	VADDPS  Z12, Z9, Z9
+	VADDPS  Z12, Z10, Z10
+	VADDPS  Z12, Z11, Z11
+
+ended7:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z8, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z9, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z10, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z11, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000008
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step12:
+	TESTQ        R11, R11
+	JLE          end13
+	VPMOVZXWD    (R9), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VBROADCASTSS (SI), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (SI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (SI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (R8), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (R8)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended14:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000004
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step19:
+	TESTQ        R10, R10
+	JLE          end20
+	VPMOVZXWD    (R8), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VBROADCASTSS (SI), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (SI)(CX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (SI)(CX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (DI), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended21:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000002
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VPMOVZXWD    (DI), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VBROADCASTSS (SI), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (SI)(CX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows22
+
+fewer23:
+rows29:
+	CMPQ    DX, $0x00000001
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step33:
+	TESTQ        R9, R9
+	JLE          end34
+	VPMOVZXWD    (DI), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VBROADCASTSS (SI), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step33
+
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows29
+
+fewer30:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F
+TEXT ·matmulHalfAVX512F16(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x0000000c
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z8
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z9
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z10
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z11
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ b+24(FP), R10
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
+
+step5:
+	TESTQ        R12, R12
+	JLE          end6
+	VCVTPH2PS    (R10), Z12
+	VBROADCASTSS (SI), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (SI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (SI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (DI)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (DI)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (R8), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (R8)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (R8)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (R9)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (R9)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z11
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         R11, R10
+	DECQ         R12
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Z12
+	VADDPS  Z12, Z0, Z0
+	VADDPS  Z12, Z1, Z1
+	VADDPS  Z12, Z2, Z2
+	VADDPS  Z12, Z3, Z3
+	VADDPS  Z12, Z4, Z4
+	VADDPS  Z12, Z5, Z5
+	VADDPS  Z12, Z6, Z6
+	VADDPS  Z12, Z7, Z7
+	VADDPS  Z12, Z8, Z8
+	VADDPS  Z12, Z9, Z9
+	VADDPS  Z12, Z10, Z10
+	VADDPS  Z12, Z11, Z11
+
+ended7:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z8, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z9, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z10, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z11, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000008
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step12:
+	TESTQ        R11, R11
+	JLE          end13
+	VCVTPH2PS    (R9), Z8
+	VBROADCASTSS (SI), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (SI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (SI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (R8), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (R8)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended14:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000004
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step19:
+	TESTQ        R10, R10
+	JLE          end20
+	VCVTPH2PS    (R8), Z4
+	VBROADCASTSS (SI), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (SI)(CX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (SI)(CX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (DI), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended21:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000002
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VCVTPH2PS    (DI), Z2
+	VBROADCASTSS (SI), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (SI)(CX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended28:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows22
+
+fewer23:
+rows29:
+	CMPQ    DX, $0x00000001
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step33:
+	TESTQ        R9, R9
+	JLE          end34
+	VCVTPH2PS    (DI), Z1
+	VBROADCASTSS (SI), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step33
+
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended35:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows29
+
+fewer30:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F
+TEXT ·matmulHalfAVX512F64(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x0000000c
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPD (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z8
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z9
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z10
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z11
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	VXORPD X5, X5, X5
+	VXORPD X6, X6, X6
+	VXORPD X7, X7, X7
+	VXORPD X8, X8, X8
+	VXORPD X9, X9, X9
+	VXORPD X10, X10, X10
+	VXORPD X11, X11, X11
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ b+24(FP), R10
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
+
+step5:
+	TESTQ        R12, R12
+	JLE          end6
+	VMOVUPD      (R10), Z12
+	VBROADCASTSD (SI), Z13
+	VFMADD231PD  Z12, Z13, Z0
+	VBROADCASTSD (SI)(CX*1), Z13
+	VFMADD231PD  Z12, Z13, Z1
+	VBROADCASTSD (SI)(CX*2), Z13
+	VFMADD231PD  Z12, Z13, Z2
+	VBROADCASTSD (DI), Z13
+	VFMADD231PD  Z12, Z13, Z3
+	VBROADCASTSD (DI)(CX*1), Z13
+	VFMADD231PD  Z12, Z13, Z4
+	VBROADCASTSD (DI)(CX*2), Z13
+	VFMADD231PD  Z12, Z13, Z5
+	VBROADCASTSD (R8), Z13
+	VFMADD231PD  Z12, Z13, Z6
+	VBROADCASTSD (R8)(CX*1), Z13
+	VFMADD231PD  Z12, Z13, Z7
+	VBROADCASTSD (R8)(CX*2), Z13
+	VFMADD231PD  Z12, Z13, Z8
+	VBROADCASTSD (R9), Z13
+	VFMADD231PD  Z12, Z13, Z9
+	VBROADCASTSD (R9)(CX*1), Z13
+	VFMADD231PD  Z12, Z13, Z10
+	VBROADCASTSD (R9)(CX*2), Z13
+	VFMADD231PD  Z12, Z13, Z11
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	ADDQ         R11, R10
+	DECQ         R12
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Z12
+	VADDPD  Z12, Z0, Z0
+	VADDPD  Z12, Z1, Z1
+	VADDPD  Z12, Z2, Z2
+	VADDPD  Z12, Z3, Z3
+	VADDPD  Z12, Z4, Z4
+	VADDPD  Z12, Z5, Z5
+	VADDPD  Z12, Z6, Z6
+	VADDPD  Z12, Z7, Z7
+	VADDPD  Z12, Z8, Z8
+	VADDPD  Z12, Z9, Z9
+	VADDPD  Z12, Z10, Z10
+	VADDPD  Z12, Z11, Z11
+
+ended7:
+	VMOVUPD Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z8, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z9, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z10, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z11, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000008
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPD (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	VXORPD X5, X5, X5
+	VXORPD X6, X6, X6
+	VXORPD X7, X7, X7
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step12:
+	TESTQ        R11, R11
+	JLE          end13
+	VMOVUPD      (R9), Z8
+	VBROADCASTSD (SI), Z9
+	VFMADD231PD  Z8, Z9, Z0
+	VBROADCASTSD (SI)(CX*1), Z9
+	VFMADD231PD  Z8, Z9, Z1
+	VBROADCASTSD (SI)(CX*2), Z9
+	VFMADD231PD  Z8, Z9, Z2
+	VBROADCASTSD (DI), Z9
+	VFMADD231PD  Z8, Z9, Z3
+	VBROADCASTSD (DI)(CX*1), Z9
+	VFMADD231PD  Z8, Z9, Z4
+	VBROADCASTSD (DI)(CX*2), Z9
+	VFMADD231PD  Z8, Z9, Z5
+	VBROADCASTSD (R8), Z9
+	VFMADD231PD  Z8, Z9, Z6
+	VBROADCASTSD (R8)(CX*1), Z9
+	VFMADD231PD  Z8, Z9, Z7
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         R10, R9
+	DECQ         R11
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Z8
+	VADDPD  Z8, Z0, Z0
+	VADDPD  Z8, Z1, Z1
+	VADDPD  Z8, Z2, Z2
+	VADDPD  Z8, Z3, Z3
+	VADDPD  Z8, Z4, Z4
+	VADDPD  Z8, Z5, Z5
+	VADDPD  Z8, Z6, Z6
+	VADDPD  Z8, Z7, Z7
+
+ended14:
+	VMOVUPD Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000004
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPD (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+
+begun18:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step19:
+	TESTQ        R10, R10
+	JLE          end20
+	VMOVUPD      (R8), Z4
+	VBROADCASTSD (SI), Z5
+	VFMADD231PD  Z4, Z5, Z0
+	VBROADCASTSD (SI)(CX*1), Z5
+	VFMADD231PD  Z4, Z5, Z1
+	VBROADCASTSD (SI)(CX*2), Z5
+	VFMADD231PD  Z4, Z5, Z2
+	VBROADCASTSD (DI), Z5
+	VFMADD231PD  Z4, Z5, Z3
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Z4
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z4, Z1, Z1
+	VADDPD  Z4, Z2, Z2
+	VADDPD  Z4, Z3, Z3
+
+ended21:
+	VMOVUPD Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000002
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPD (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VMOVUPD      (DI), Z2
+	VBROADCASTSD (SI), Z3
+	VFMADD231PD  Z2, Z3, Z0
+	VBROADCASTSD (SI)(CX*1), Z3
+	VFMADD231PD  Z2, Z3, Z1
+	ADDQ         $0x00000008, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Z2
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z2, Z1, Z1
+
+ended28:
+	VMOVUPD Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows22
+
+fewer23:
+rows29:
+	CMPQ    DX, $0x00000001
+	JLT     fewer30
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin31
+	MOVQ    BX, SI
+	VMOVUPD (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun32
+
+begin31:
+	VXORPD X0, X0, X0
+
+begun32:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step33:
+	TESTQ        R9, R9
+	JLE          end34
+	VMOVUPD      (DI), Z1
+	VBROADCASTSD (SI), Z2
+	VFMADD231PD  Z1, Z2, Z0
+	ADDQ         $0x00000008, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step33
+
+end34:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended35
+	VMOVUPD (SI), Z1
+	VADDPD  Z1, Z0, Z0
+
+ended35:
+	VMOVUPD Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows29
+
+fewer30:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, FMA3
+TEXT ·matmulHalfAVX2F32(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x00000006
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y5
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step5:
+	TESTQ        R10, R10
+	JLE          end6
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (SI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (SI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (SI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y6
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y6, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y6, Y3, Y3
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y6, Y5, Y5
+
+ended7:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y5, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000006, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000004
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VMOVUPS      (R8), Y4
+	VBROADCASTSS (SI), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (SI)(CX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (SI)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (DI), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended14:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000002
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun18:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step19:
+	TESTQ        R9, R9
+	JLE          end20
+	VMOVUPS      (DI), Y2
+	VBROADCASTSS (SI), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (SI)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000001
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VMOVUPS      (DI), Y1
+	VBROADCASTSS (SI), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows22
+
+fewer23:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·matmulHalfAVX2BF16(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x00000006
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y5
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step5:
+	TESTQ        R10, R10
+	JLE          end6
+	VPMOVZXWD    (R8), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VBROADCASTSS (SI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (SI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (SI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y6
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y6, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y6, Y3, Y3
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y6, Y5, Y5
+
+ended7:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y5, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000006, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000004
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VPMOVZXWD    (R8), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS (SI), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (SI)(CX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (SI)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (DI), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended14:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000002
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun18:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step19:
+	TESTQ        R9, R9
+	JLE          end20
+	VPMOVZXWD    (DI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (SI), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (SI)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000001
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VPMOVZXWD    (DI), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (SI), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows22
+
+fewer23:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, F16C, FMA3
+TEXT ·matmulHalfAVX2F16(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x00000006
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y5
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step5:
+	TESTQ        R10, R10
+	JLE          end6
+	VCVTPH2PS    (R8), Y6
+	VBROADCASTSS (SI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (SI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (SI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPS (SI), Y6
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y6, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y6, Y3, Y3
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y6, Y5, Y5
+
+ended7:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y5, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000006, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000004
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VCVTPH2PS    (R8), Y4
+	VBROADCASTSS (SI), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (SI)(CX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (SI)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (DI), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPS (SI), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+ended14:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000002
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun18:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step19:
+	TESTQ        R9, R9
+	JLE          end20
+	VCVTPH2PS    (DI), Y2
+	VBROADCASTSS (SI), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (SI)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPS (SI), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+ended21:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000001
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VCVTPH2PS    (DI), Y1
+	VBROADCASTSS (SI), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended28:
+	VMOVUPS Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows22
+
+fewer23:
+	VZEROUPPER
+	RET
+
+// func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, FMA3
+TEXT ·matmulHalfAVX2F64(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows1:
+	CMPQ    DX, $0x00000006
+	JLT     fewer2
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin3
+	MOVQ    BX, SI
+	VMOVUPD (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y5
+	ADDQ    yRow+64(FP), SI
+	JMP     begun4
+
+begin3:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	VXORPD X5, X5, X5
+
+begun4:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step5:
+	TESTQ        R10, R10
+	JLE          end6
+	VMOVUPD      (R8), Y6
+	VBROADCASTSD (SI), Y7
+	VFMADD231PD  Y6, Y7, Y0
+	VBROADCASTSD (SI)(CX*1), Y7
+	VFMADD231PD  Y6, Y7, Y1
+	VBROADCASTSD (SI)(CX*2), Y7
+	VFMADD231PD  Y6, Y7, Y2
+	VBROADCASTSD (DI), Y7
+	VFMADD231PD  Y6, Y7, Y3
+	VBROADCASTSD (DI)(CX*1), Y7
+	VFMADD231PD  Y6, Y7, Y4
+	VBROADCASTSD (DI)(CX*2), Y7
+	VFMADD231PD  Y6, Y7, Y5
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step5
+
+end6:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended7
+	VMOVUPD (SI), Y6
+	VADDPD  Y6, Y0, Y0
+	VADDPD  Y6, Y1, Y1
+	VADDPD  Y6, Y2, Y2
+	VADDPD  Y6, Y3, Y3
+	VADDPD  Y6, Y4, Y4
+	VADDPD  Y6, Y5, Y5
+
+ended7:
+	VMOVUPD Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y5, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000006, DX
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    DX, $0x00000004
+	JLT     fewer9
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin10
+	MOVQ    BX, SI
+	VMOVUPD (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun11
+
+begin10:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+
+begun11:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VMOVUPD      (R8), Y4
+	VBROADCASTSD (SI), Y5
+	VFMADD231PD  Y4, Y5, Y0
+	VBROADCASTSD (SI)(CX*1), Y5
+	VFMADD231PD  Y4, Y5, Y1
+	VBROADCASTSD (SI)(CX*2), Y5
+	VFMADD231PD  Y4, Y5, Y2
+	VBROADCASTSD (DI), Y5
+	VFMADD231PD  Y4, Y5, Y3
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended14
+	VMOVUPD (SI), Y4
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y4, Y1, Y1
+	VADDPD  Y4, Y2, Y2
+	VADDPD  Y4, Y3, Y3
+
+ended14:
+	VMOVUPD Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    DX, $0x00000002
+	JLT     fewer16
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin17
+	MOVQ    BX, SI
+	VMOVUPD (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPD (SI), Y1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun18
+
+begin17:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+
+begun18:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step19:
+	TESTQ        R9, R9
+	JLE          end20
+	VMOVUPD      (DI), Y2
+	VBROADCASTSD (SI), Y3
+	VFMADD231PD  Y2, Y3, Y0
+	VBROADCASTSD (SI)(CX*1), Y3
+	VFMADD231PD  Y2, Y3, Y1
+	ADDQ         $0x00000008, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step19
+
+end20:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended21
+	VMOVUPD (SI), Y2
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y1
+
+ended21:
+	VMOVUPD Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPD Y1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    DX, $0x00000001
+	JLT     fewer23
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	MOVQ    BX, SI
+	VMOVUPD (SI), Y0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun25
+
+begin24:
+	VXORPD X0, X0, X0
+
+begun25:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step26:
+	TESTQ        R9, R9
+	JLE          end27
+	VMOVUPD      (DI), Y1
+	VBROADCASTSD (SI), Y2
+	VFMADD231PD  Y1, Y2, Y0
+	ADDQ         $0x00000008, SI
+	ADDQ         R8, DI
+	DECQ         R9
+	JMP          step26
+
+end27:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended28
+	VMOVUPD (SI), Y1
+	VADDPD  Y1, Y0, Y0
+
+ended28:
+	VMOVUPD Y0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows22
+
+fewer23:
+	VZEROUPPER
+	RET
+
 // func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
 TEXT ·matmulTurnedAVX512F32(SB), NOSPLIT, $8-80
@@ -10564,16 +13493,16 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)
-// Requires: AVX, AVX512BF16, AVX512BW, AVX512F
-TEXT ·matmulTurnedDotsAVX512(SB), NOSPLIT, $8-88
+// func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512BF16, AVX512F
+TEXT ·matmulHalfDotsAVX512(SB), NOSPLIT, $0-80
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
 	MOVQ rows+16(FP), DX
 	MOVQ y+56(FP), BX
 
 rows36:
-	CMPQ    DX, $0x00000008
+	CMPQ    DX, $0x0000000c
 	JLT     fewer37
 	CMPQ    more+72(FP), $0x00
 	JEQ     begin38
@@ -10594,6 +13523,14 @@ rows36:
 	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z7
 	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z8
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z9
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z10
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z11
+	ADDQ    yRow+64(FP), SI
 	JMP     begun39
 
 begin38:
@@ -10605,8 +13542,533 @@ begin38:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
 
 begun39:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ b+24(FP), R10
+	MOVQ bRow+32(FP), R11
+	MOVQ steps+40(FP), R12
+
+step40:
+	TESTQ        R12, R12
+	JLE          end41
+	VMOVUPS      (R10), Z12
+	VBROADCASTSS (SI), Z13
+
+	// VDPBF16PS Z12, Z13, Z0
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VBROADCASTSS (SI)(CX*1), Z13
+
+	// VDPBF16PS Z12, Z13, Z1
+	LONG         $0x4816d262
+	WORD         $0xcc52
+	VBROADCASTSS (SI)(CX*2), Z13
+
+	// VDPBF16PS Z12, Z13, Z2
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VBROADCASTSS (DI), Z13
+
+	// VDPBF16PS Z12, Z13, Z3
+	LONG         $0x4816d262
+	WORD         $0xdc52
+	VBROADCASTSS (DI)(CX*1), Z13
+
+	// VDPBF16PS Z12, Z13, Z4
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VBROADCASTSS (DI)(CX*2), Z13
+
+	// VDPBF16PS Z12, Z13, Z5
+	LONG         $0x4816d262
+	WORD         $0xec52
+	VBROADCASTSS (R8), Z13
+
+	// VDPBF16PS Z12, Z13, Z6
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VBROADCASTSS (R8)(CX*1), Z13
+
+	// VDPBF16PS Z12, Z13, Z7
+	LONG         $0x4816d262
+	WORD         $0xfc52
+	VBROADCASTSS (R8)(CX*2), Z13
+
+	// VDPBF16PS Z12, Z13, Z8
+	LONG         $0x48165262
+	WORD         $0xc452
+	VBROADCASTSS (R9), Z13
+
+	// VDPBF16PS Z12, Z13, Z9
+	LONG         $0x48165262
+	WORD         $0xcc52
+	VBROADCASTSS (R9)(CX*1), Z13
+
+	// VDPBF16PS Z12, Z13, Z10
+	LONG         $0x48165262
+	WORD         $0xd452
+	VBROADCASTSS (R9)(CX*2), Z13
+
+	// VDPBF16PS Z12, Z13, Z11
+	LONG $0x48165262
+	WORD $0xdc52
+	ADDQ $0x00000004, SI
+	ADDQ $0x00000004, DI
+	ADDQ $0x00000004, R8
+	ADDQ $0x00000004, R9
+	ADDQ R11, R10
+	DECQ R12
+	JMP  step40
+
+end41:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended42
+	VMOVUPS (SI), Z12
+	VADDPS  Z12, Z0, Z0
+	VADDPS  Z12, Z1, Z1
+	VADDPS  Z12, Z2, Z2
+	VADDPS  Z12, Z3, Z3
+	VADDPS  Z12, Z4, Z4
+	VADDPS  Z12, Z5, Z5
+	VADDPS  Z12, Z6, Z6
+	VADDPS  Z12, Z7, Z7
+	VADDPS  Z12, Z8, Z8
+	VADDPS  Z12, Z9, Z9
+	VADDPS  Z12, Z10, Z10
+	VADDPS  Z12, Z11, Z11
+
+ended42:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z8, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z9, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z10, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z11, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, DX
+	JMP     rows36
+
+fewer37:
+rows43:
+	CMPQ    DX, $0x00000008
+	JLT     fewer44
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin45
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun46
+
+begin45:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun46:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step47:
+	TESTQ        R11, R11
+	JLE          end48
+	VMOVUPS      (R9), Z8
+	VBROADCASTSS (SI), Z9
+
+	// VDPBF16PS Z8, Z9, Z0
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VBROADCASTSS (SI)(CX*1), Z9
+
+	// VDPBF16PS Z8, Z9, Z1
+	LONG         $0x4836d262
+	WORD         $0xc852
+	VBROADCASTSS (SI)(CX*2), Z9
+
+	// VDPBF16PS Z8, Z9, Z2
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VBROADCASTSS (DI), Z9
+
+	// VDPBF16PS Z8, Z9, Z3
+	LONG         $0x4836d262
+	WORD         $0xd852
+	VBROADCASTSS (DI)(CX*1), Z9
+
+	// VDPBF16PS Z8, Z9, Z4
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VBROADCASTSS (DI)(CX*2), Z9
+
+	// VDPBF16PS Z8, Z9, Z5
+	LONG         $0x4836d262
+	WORD         $0xe852
+	VBROADCASTSS (R8), Z9
+
+	// VDPBF16PS Z8, Z9, Z6
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VBROADCASTSS (R8)(CX*1), Z9
+
+	// VDPBF16PS Z8, Z9, Z7
+	LONG $0x4836d262
+	WORD $0xf852
+	ADDQ $0x00000004, SI
+	ADDQ $0x00000004, DI
+	ADDQ $0x00000004, R8
+	ADDQ R10, R9
+	DECQ R11
+	JMP  step47
+
+end48:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended49
+	VMOVUPS (SI), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+ended49:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z4, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z5, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z6, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z7, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, DX
+	JMP     rows43
+
+fewer44:
+rows50:
+	CMPQ    DX, $0x00000004
+	JLT     fewer51
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin52
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	JMP     begun53
+
+begin52:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun53:
+	MOVQ AX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step54:
+	TESTQ        R10, R10
+	JLE          end55
+	VMOVUPS      (R8), Z4
+	VBROADCASTSS (SI), Z5
+
+	// VDPBF16PS Z4, Z5, Z0
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VBROADCASTSS (SI)(CX*1), Z5
+
+	// VDPBF16PS Z4, Z5, Z1
+	LONG         $0x4856f262
+	WORD         $0xcc52
+	VBROADCASTSS (SI)(CX*2), Z5
+
+	// VDPBF16PS Z4, Z5, Z2
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VBROADCASTSS (DI), Z5
+
+	// VDPBF16PS Z4, Z5, Z3
+	LONG $0x4856f262
+	WORD $0xdc52
+	ADDQ $0x00000004, SI
+	ADDQ $0x00000004, DI
+	ADDQ R9, R8
+	DECQ R10
+	JMP  step54
+
+end55:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended56
+	VMOVUPS (SI), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+ended56:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z2, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z3, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, DX
+	JMP     rows50
+
+fewer51:
+rows57:
+	CMPQ    DX, $0x00000002
+	JLT     fewer58
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin59
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	JMP     begun60
+
+begin59:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun60:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step61:
+	TESTQ        R9, R9
+	JLE          end62
+	VMOVUPS      (DI), Z2
+	VBROADCASTSS (SI), Z3
+
+	// VDPBF16PS Z2, Z3, Z0
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VBROADCASTSS (SI)(CX*1), Z3
+
+	// VDPBF16PS Z2, Z3, Z1
+	LONG $0x4866f262
+	WORD $0xca52
+	ADDQ $0x00000004, SI
+	ADDQ R8, DI
+	DECQ R9
+	JMP  step61
+
+end62:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended63
+	VMOVUPS (SI), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+ended63:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	VMOVUPS Z1, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, DX
+	JMP     rows57
+
+fewer58:
+rows64:
+	CMPQ    DX, $0x00000001
+	JLT     fewer65
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin66
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	JMP     begun67
+
+begin66:
+	VXORPS X0, X0, X0
+
+begun67:
+	MOVQ AX, SI
+	MOVQ b+24(FP), DI
+	MOVQ bRow+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step68:
+	TESTQ        R9, R9
+	JLE          end69
+	VMOVUPS      (DI), Z1
+	VBROADCASTSS (SI), Z2
+
+	// VDPBF16PS Z1, Z2, Z0
+	LONG $0x486ef262
+	WORD $0xc152
+	ADDQ $0x00000004, SI
+	ADDQ R8, DI
+	DECQ R9
+	JMP  step68
+
+end69:
+	MOVQ    bias+48(FP), SI
+	TESTQ   SI, SI
+	JEQ     ended70
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+
+ended70:
+	VMOVUPS Z0, (BX)
+	ADDQ    yRow+64(FP), BX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, DX
+	JMP     rows64
+
+fewer65:
+	VZEROUPPER
+	RET
+
+// func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)
+// Requires: AVX, AVX512BF16, AVX512BW, AVX512F
+TEXT ·matmulTurnedDotsAVX512(SB), NOSPLIT, $8-88
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ y+56(FP), BX
+
+rows71:
+	CMPQ    DX, $0x00000008
+	JLT     fewer72
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin73
+	MOVQ    BX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z1
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z2
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z3
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z4
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z5
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z6
+	ADDQ    yRow+64(FP), SI
+	VMOVUPS (SI), Z7
+	ADDQ    yRow+64(FP), SI
+	JMP     begun74
+
+begin73:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun74:
 	MOVQ       AX, SI
 	LEAQ       (SI)(CX*2), DI
 	ADDQ       CX, DI
@@ -10628,9 +14090,9 @@ begun39:
 	VPTERNLOGD $0xff, Z9, Z9, Z9
 	VMOVDQA32  Z9, Z8
 
-square40:
+square75:
 	TESTQ        BP, BP
-	JLE          end41
+	JLE          end76
 	VMOVUPS      (R9), Z10
 	VPADDW       Z10, Z10, Z11
 	VPADDW       Z9, Z11, Z11
@@ -11425,15 +14887,15 @@ square40:
 	ADDQ $0x00000040, R14
 	ADDQ $0x00000040, R15
 	DECQ BP
-	JMP  square40
+	JMP  square75
 
-end41:
+end76:
 	MOVQ      least+80(FP), SI
 	VPMINUW   (SI), Z8, Z8
 	VMOVDQU32 Z8, (SI)
 	MOVQ      bias+48(FP), SI
 	TESTQ     SI, SI
-	JEQ       ended42
+	JEQ       ended77
 	VMOVUPS   (SI), Z8
 	VADDPS    Z8, Z0, Z0
 	VADDPS    Z8, Z1, Z1
@@ -11444,7 +14906,7 @@ end41:
 	VADDPS    Z8, Z6, Z6
 	VADDPS    Z8, Z7, Z7
 
-ended42:
+ended77:
 	VMOVUPS Z0, (BX)
 	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
@@ -11470,14 +14932,14 @@ ended42:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000008, DX
-	JMP     rows36
+	JMP     rows71
 
-fewer37:
-rows43:
+fewer72:
+rows78:
 	CMPQ    DX, $0x00000004
-	JLT     fewer44
+	JLT     fewer79
 	CMPQ    more+72(FP), $0x00
-	JEQ     begin45
+	JEQ     begin80
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	ADDQ    yRow+64(FP), SI
@@ -11487,15 +14949,15 @@ rows43:
 	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z3
 	ADDQ    yRow+64(FP), SI
-	JMP     begun46
+	JMP     begun81
 
-begin45:
+begin80:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 
-begun46:
+begun81:
 	MOVQ       AX, SI
 	LEAQ       (SI)(CX*2), DI
 	ADDQ       CX, DI
@@ -11515,9 +14977,9 @@ begun46:
 	VPTERNLOGD $0xff, Z12, Z12, Z12
 	VMOVDQA32  Z12, Z4
 
-square47:
+square82:
 	TESTQ        R15, R15
-	JLE          end48
+	JLE          end83
 	VMOVUPS      (R8), Z5
 	VPADDW       Z5, Z5, Z6
 	VPADDW       Z12, Z6, Z6
@@ -11991,22 +15453,22 @@ square47:
 	ADDQ $0x00000040, R13
 	ADDQ $0x00000040, R14
 	DECQ R15
-	JMP  square47
+	JMP  square82
 
-end48:
+end83:
 	MOVQ      least+80(FP), SI
 	VPMINUW   (SI), Z4, Z4
 	VMOVDQU32 Z4, (SI)
 	MOVQ      bias+48(FP), SI
 	TESTQ     SI, SI
-	JEQ       ended49
+	JEQ       ended84
 	VMOVUPS   (SI), Z4
 	VADDPS    Z4, Z0, Z0
 	VADDPS    Z4, Z1, Z1
 	VADDPS    Z4, Z2, Z2
 	VADDPS    Z4, Z3, Z3
 
-ended49:
+ended84:
 	VMOVUPS Z0, (BX)
 	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
@@ -12020,14 +15482,14 @@ ended49:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, DX
-	JMP     rows43
+	JMP     rows78
 
-fewer44:
-rows50:
+fewer79:
+rows85:
 	CMPQ    DX, $0x00000003
-	JLT     fewer51
+	JLT     fewer86
 	CMPQ    more+72(FP), $0x00
-	JEQ     begin52
+	JEQ     begin87
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	ADDQ    yRow+64(FP), SI
@@ -12035,14 +15497,14 @@ rows50:
 	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z2
 	ADDQ    yRow+64(FP), SI
-	JMP     begun53
+	JMP     begun88
 
-begin52:
+begin87:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 
-begun53:
+begun88:
 	MOVQ       AX, SI
 	MOVQ       b+24(FP), DI
 	MOVQ       bColumn+32(FP), R8
@@ -12060,9 +15522,9 @@ begun53:
 	VPTERNLOGD $0xff, Z13, Z13, Z13
 	VMOVDQA32  Z13, Z3
 
-square54:
+square89:
 	TESTQ        R14, R14
-	JLE          end55
+	JLE          end90
 	VMOVUPS      (DI), Z4
 	VPADDW       Z4, Z4, Z5
 	VPADDW       Z13, Z5, Z5
@@ -12455,21 +15917,21 @@ square54:
 	ADDQ $0x00000040, R12
 	ADDQ $0x00000040, R13
 	DECQ R14
-	JMP  square54
+	JMP  square89
 
-end55:
+end90:
 	MOVQ      least+80(FP), SI
 	VPMINUW   (SI), Z3, Z3
 	VMOVDQU32 Z3, (SI)
 	MOVQ      bias+48(FP), SI
 	TESTQ     SI, SI
-	JEQ       ended56
+	JEQ       ended91
 	VMOVUPS   (SI), Z3
 	VADDPS    Z3, Z0, Z0
 	VADDPS    Z3, Z1, Z1
 	VADDPS    Z3, Z2, Z2
 
-ended56:
+ended91:
 	VMOVUPS Z0, (BX)
 	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
@@ -12480,26 +15942,26 @@ ended56:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000003, DX
-	JMP     rows50
+	JMP     rows85
 
-fewer51:
-rows57:
+fewer86:
+rows92:
 	CMPQ    DX, $0x00000002
-	JLT     fewer58
+	JLT     fewer93
 	CMPQ    more+72(FP), $0x00
-	JEQ     begin59
+	JEQ     begin94
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	ADDQ    yRow+64(FP), SI
 	VMOVUPS (SI), Z1
 	ADDQ    yRow+64(FP), SI
-	JMP     begun60
+	JMP     begun95
 
-begin59:
+begin94:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-begun60:
+begun95:
 	MOVQ       AX, SI
 	MOVQ       b+24(FP), DI
 	MOVQ       bColumn+32(FP), R8
@@ -12517,9 +15979,9 @@ begun60:
 	VPTERNLOGD $0xff, Z14, Z14, Z14
 	VMOVDQA32  Z14, Z2
 
-square61:
+square96:
 	TESTQ        R14, R14
-	JLE          end62
+	JLE          end97
 	VMOVUPS      (DI), Z3
 	VPADDW       Z3, Z3, Z4
 	VPADDW       Z14, Z4, Z4
@@ -12832,20 +16294,20 @@ square61:
 	ADDQ $0x00000040, R12
 	ADDQ $0x00000040, R13
 	DECQ R14
-	JMP  square61
+	JMP  square96
 
-end62:
+end97:
 	MOVQ      least+80(FP), SI
 	VPMINUW   (SI), Z2, Z2
 	VMOVDQU32 Z2, (SI)
 	MOVQ      bias+48(FP), SI
 	TESTQ     SI, SI
-	JEQ       ended63
+	JEQ       ended98
 	VMOVUPS   (SI), Z2
 	VADDPS    Z2, Z0, Z0
 	VADDPS    Z2, Z1, Z1
 
-ended63:
+ended98:
 	VMOVUPS Z0, (BX)
 	ADDQ    yRow+64(FP), BX
 	VMOVUPS Z1, (BX)
@@ -12853,23 +16315,23 @@ ended63:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, DX
-	JMP     rows57
+	JMP     rows92
 
-fewer58:
-rows64:
+fewer93:
+rows99:
 	CMPQ    DX, $0x00000001
-	JLT     fewer65
+	JLT     fewer100
 	CMPQ    more+72(FP), $0x00
-	JEQ     begin66
+	JEQ     begin101
 	MOVQ    BX, SI
 	VMOVUPS (SI), Z0
 	ADDQ    yRow+64(FP), SI
-	JMP     begun67
+	JMP     begun102
 
-begin66:
+begin101:
 	VXORPS X0, X0, X0
 
-begun67:
+begun102:
 	MOVQ       AX, SI
 	MOVQ       b+24(FP), DI
 	MOVQ       bColumn+32(FP), R8
@@ -12887,9 +16349,9 @@ begun67:
 	VPTERNLOGD $0xff, Z15, Z15, Z15
 	VMOVDQA32  Z15, Z1
 
-square68:
+square103:
 	TESTQ        R14, R14
-	JLE          end69
+	JLE          end104
 	VMOVUPS      (DI), Z2
 	VPADDW       Z2, Z2, Z3
 	VPADDW       Z15, Z3, Z3
@@ -13122,26 +16584,26 @@ square68:
 	ADDQ $0x00000040, R12
 	ADDQ $0x00000040, R13
 	DECQ R14
-	JMP  square68
+	JMP  square103
 
-end69:
+end104:
 	MOVQ      least+80(FP), SI
 	VPMINUW   (SI), Z1, Z1
 	VMOVDQU32 Z1, (SI)
 	MOVQ      bias+48(FP), SI
 	TESTQ     SI, SI
-	JEQ       ended70
+	JEQ       ended105
 	VMOVUPS   (SI), Z1
 	VADDPS    Z1, Z0, Z0
 
-ended70:
+ended105:
 	VMOVUPS Z0, (BX)
 	ADDQ    yRow+64(FP), BX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, DX
-	JMP     rows64
+	JMP     rows99
 
-fewer65:
+fewer100:
 	VZEROUPPER
 	RET
 
@@ -13156,14 +16618,14 @@ TEXT ·swapPairsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-row71:
+row106:
 	TESTQ SI, SI
-	JLE   end73
+	JLE   end108
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector72:
+vector107:
 	MOVQ        $0x00000010, R10
 	CMPQ        R9, R10
 	CMOVQLT     R9, R10
@@ -13179,13 +16641,13 @@ vector72:
 	ADDQ        $0x40, DI
 	ADDQ        $0x40, R8
 	SUBQ        $0x10, R9
-	JG          vector72
+	JG          vector107
 	ADDQ        CX, AX
 	ADDQ        BX, DX
 	DECQ        SI
-	JMP         row71
+	JMP         row106
 
-end73:
+end108:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -13208,14 +16670,14 @@ TEXT ·pairRowsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-row74:
+row109:
 	TESTQ SI, SI
-	JLE   end76
+	JLE   end111
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector75:
+vector110:
 	MOVQ        $0x00000010, R10
 	CMPQ        R9, R10
 	CMOVQLT     R9, R10
@@ -13233,14 +16695,14 @@ vector75:
 	ADDQ        $0x20, DI
 	ADDQ        $0x40, R8
 	SUBQ        $0x10, R9
-	JG          vector75
+	JG          vector110
 	ADDQ        CX, AX
 	ADDQ        CX, AX
 	ADDQ        BX, DX
 	DECQ        SI
-	JMP         row74
+	JMP         row109
 
-end76:
+end111:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -13263,14 +16725,14 @@ TEXT ·pairColumnsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-row77:
+row112:
 	TESTQ SI, SI
-	JLE   end79
+	JLE   end114
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector78:
+vector113:
 	MOVQ        $0x00000010, R10
 	CMPQ        R9, R10
 	CMOVQLT     R9, R10
@@ -13288,13 +16750,13 @@ vector78:
 	ADDQ        $0x40, DI
 	ADDQ        $0x20, R8
 	SUBQ        $0x10, R9
-	JG          vector78
+	JG          vector113
 	ADDQ        CX, AX
 	ADDQ        BX, DX
 	DECQ        SI
-	JMP         row77
+	JMP         row112
 
-end79:
+end114:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -13327,9 +16789,9 @@ TEXT ·turnPairsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-square80:
+square115:
 	TESTQ      R11, R11
-	JLE        end81
+	JLE        end116
 	VMOVUPS    (AX), Z2
 	VPADDW     Z2, Z2, Z3
 	VPADDW     Z1, Z3, Z3
@@ -13513,9 +16975,9 @@ square80:
 	ADDQ       $0x00000040, DI
 	ADDQ       $0x00000040, R8
 	DECQ       R11
-	JMP        square80
+	JMP        square115
 
-end81:
+end116:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// matmulVectors is how many vectors a panel's row has.
+// matmulVectors is how many vectors a panel's row has; half a panel has one.
 const matmulVectors = 2
 
 // matmulCounts are the numbers of rows that are multiplied at a time: as many
@@ -18,13 +18,18 @@ var matmulCounts = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
 // matmuls are the kernels of matrix products: chains over k of fused products and
 // sums, of some rows of a with all columns of a panel of b.
 func matmuls(c *build.Context) {
-	eachMatmul(c, "matmul", func(k *kernel, name string) {
-		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
-			fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, matmulVectors*k.lanes),
-			"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
-			"else with 0, and end with bias, if there is one.")
-		k.multiplyRows(matmulCounts[k.isa.masks], k.chains)
-	})
+	for _, panel := range []struct {
+		name    string
+		vectors int
+	}{{"matmul", matmulVectors}, {"matmulHalf", 1}} {
+		eachMatmul(c, panel.name, func(k *kernel, name string) {
+			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
+				fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, panel.vectors*k.lanes),
+				"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
+				"else with 0, and end with bias, if there is one.")
+			k.multiplyRows(matmulCounts[k.isa.masks], k.chains(panel.vectors))
+		})
+	}
 }
 
 // eachMatmul emits a kernel for each instruction set and type of b.
@@ -62,42 +67,50 @@ func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg
 	c.RET()
 }
 
-// chains multiplies some rows of a.
-func (k *kernel) chains(count int, a, row, y reg.GPVirtual) {
-	c := k.c
-	sums := make([][]reg.VecVirtual, count)
+// chains returns what multiplies some rows of a with so many vectors of each of b.
+func (k *kernel) chains(vectors int) func(count int, a, row, y reg.GPVirtual) {
+	return func(count int, a, row, y reg.GPVirtual) {
+		c := k.c
+		sums := k.newSums(count, vectors)
+		k.beginChains(sums, y)
+		loop, end := k.newLabel("step"), k.newLabel("end")
+		rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
+		c.Label(loop)
+		c.TESTQ(steps, steps)
+		c.JLE(operand.LabelRef(end))
+		panel := make(value, vectors)
+		for j := range panel {
+			panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
+		}
+		for i, sum := range sums {
+			x := k.vector()
+			k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
+			for j := range sum {
+				k.multiplyAdd(panel[j], x, sum[j])
+			}
+		}
+		rows.moveOn(c, k.compute.size)
+		c.ADDQ(bRow, b)
+		c.DECQ(steps)
+		c.JMP(operand.LabelRef(loop))
+		c.Label(end)
+		k.endChains(sums, y)
+	}
+}
+
+// newSums returns registers for so many vectors of each row of y.
+func (k *kernel) newSums(rows, vectors int) []value {
+	sums := make([]value, rows)
 	for i := range sums {
-		for range matmulVectors {
+		for range vectors {
 			sums[i] = append(sums[i], k.vector())
 		}
 	}
-	k.beginChains(sums, y)
-	loop, end := k.newLabel("step"), k.newLabel("end")
-	rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
-	c.Label(loop)
-	c.TESTQ(steps, steps)
-	c.JLE(operand.LabelRef(end))
-	var panel [matmulVectors]reg.VecVirtual
-	for j := range panel {
-		panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
-	}
-	for i, vectors := range sums {
-		x := k.vector()
-		k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
-		for j, sum := range vectors {
-			k.multiplyAdd(panel[j], x, sum)
-		}
-	}
-	rows.moveOn(c, k.compute.size)
-	c.ADDQ(bRow, b)
-	c.DECQ(steps)
-	c.JMP(operand.LabelRef(loop))
-	c.Label(end)
-	k.endChains(sums, y)
+	return sums
 }
 
 // beginChains loads what rows of y hold if there are more chains to come, else 0.
-func (k *kernel) beginChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
+func (k *kernel) beginChains(sums []value, y reg.GPVirtual) {
 	c, begin, begun := k.c, k.newLabel("begin"), k.newLabel("begun")
 	c.CMPQ(place(c, "more"), operand.Imm(0))
 	c.JEQ(operand.LabelRef(begin))
@@ -113,7 +126,7 @@ func (k *kernel) beginChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
 }
 
 // endChains adds bias to chains, stores them in rows of y, and moves on by those.
-func (k *kernel) endChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
+func (k *kernel) endChains(sums []value, y reg.GPVirtual) {
 	bias, ended := param(k.c, "bias"), k.newLabel("ended")
 	k.c.TESTQ(bias, bias)
 	k.c.JEQ(operand.LabelRef(ended))
@@ -130,7 +143,7 @@ func (k *kernel) endChains(sums [][]reg.VecVirtual, y reg.GPVirtual) {
 
 // eachSum moves each vector of sums from or to its place in y, and returns where
 // the rows end.
-func (k *kernel) eachSum(sums [][]reg.VecVirtual, y reg.GPVirtual, move func(at operand.Mem, v reg.VecVirtual)) reg.GPVirtual {
+func (k *kernel) eachSum(sums []value, y reg.GPVirtual, move func(at operand.Mem, v reg.VecVirtual)) reg.GPVirtual {
 	at := k.c.GP64()
 	k.c.MOVQ(y, at)
 	for _, vectors := range sums {

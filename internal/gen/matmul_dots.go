@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -16,9 +17,11 @@ import (
 // matmulDots is matmuls of pairs, and what makes them.
 func matmulDots(c *build.Context) {
 	k := &kernel{c: c, isa: isas[0], compute: f32, out: f32, lanes: 16, dots: true}
-	beginFunction(c, "matmulDotsAVX512", "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
-		"matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.")
-	k.multiplyRows(matmulCounts[true], k.chains)
+	for i, name := range []string{"matmulDotsAVX512", "matmulHalfDotsAVX512"} {
+		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
+			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")
+		k.multiplyRows(matmulCounts[true], k.chains(matmulVectors-i))
+	}
 	beginFunction(c, "matmulTurnedDotsAVX512", "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)",
 		"matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
 		"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")

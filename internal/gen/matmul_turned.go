@@ -26,10 +26,7 @@ func matmulsTurned(c *build.Context) {
 // turnedChains multiplies some rows of a.
 func (k *kernel) turnedChains(count int, a, row, y reg.GPVirtual) {
 	c := k.c
-	sums := make([][]reg.VecVirtual, count)
-	for i := range sums {
-		sums[i] = []reg.VecVirtual{k.vector()}
-	}
+	sums := k.newSums(count, 1)
 	k.beginChains(sums, y)
 	rows, columns, squares := k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes), param(c, "squares")
 	loop, end := k.newLabel("square"), k.newLabel("end")
