@@ -226,10 +226,10 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
-	copied, steps := begin, max(1, p.depth)
+	copiedFrom, steps := begin, max(1, p.depth)
 	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
-		copied = begin + (end-begin)/r.there.half.columns*r.there.half.columns
+		copiedFrom = begin + (end-begin)/r.there.half.columns*r.there.half.columns
 		if t.M <= matmulFew {
 			steps = matmulShallow
 		}
@@ -241,18 +241,18 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			panels, rows = r.dots.products, ceilDiv(depth, 2)
 		} else {
 			r.copyInput(t, p, k, depth)
-			for n := begin; n < copied; {
-				kernel := r.there.next(copied - n)
+			for n := begin; n < copiedFrom; {
+				kernel := r.there.next(copiedFrom - n)
 				r.multiply(kernel, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 				n += kernel.columns
 			}
-			if depth > 0 && copied < end { // no pointer past Other's end
-				r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copied), depth, end-copied)
+			if depth > 0 && copiedFrom < end { // no pointer past Other's end
+				r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copiedFrom), depth, end-copiedFrom)
 			}
 		}
-		for n := copied; n < end; {
+		for n := copiedFrom; n < end; {
 			kernel := panels.next(end - n)
-			r.multiply(kernel, t, p, n, unsafe.Add(copies, (n-copied)*r.size), p.copiesRow, rows, k, k+depth)
+			r.multiply(kernel, t, p, n, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
 			n += kernel.columns
 		}
 	}
