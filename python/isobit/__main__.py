@@ -108,7 +108,7 @@ def self_check() -> str:
         isobit.affine_grid(grid[0, :2, :3, 0].reshape(1, 2, 3), [1, 1, 6, 7]),
         isobit.quantized_linear(x, x[:3], zero[:3]),
         isobit.linear(x, x[:3] * 0.37, zero[:3]),
-        isobit.matmul(x.bfloat16(), x.bfloat16().t()),
+        isobit.matmul(x.bfloat16().reshape(40, 10), x.bfloat16().reshape(40, 10).t()),
     ]
     digest = hashlib.sha256()
     for r in results:
@@ -117,7 +117,7 @@ def self_check() -> str:
     return digest.hexdigest()[:16]
 
 
-KNOWN = "1049d0f312de4cc7"
+KNOWN = "e10e9a6b87405eb2"
 
 
 def diagnosis() -> int:
