@@ -16,7 +16,7 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 }}}
 
 var dotKernels = matmulDots{
-	matmulPanels{&matmulKernel{AVX512, tensor.BF16, 32, matmulDotsAVX512}, &matmulKernel{AVX512, tensor.BF16, 16, matmulHalfDotsAVX512}},
+	matmulPanels{matmulKernel{32, matmulDotsAVX512}, matmulKernel{16, matmulHalfDotsAVX512}},
 	matmulTurnedDotsAVX512,
 	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }

@@ -3,7 +3,6 @@
 package cpu
 
 var (
-	matmulKernels, matmulHalfKernels, matmulTurnedKernels []matmulKernel
-
+	matmulTypes   []matmulType
 	matmulDotRows []Row[MatmulRow]
 )

@@ -11,14 +11,48 @@ import (
 // both are copied, some depth along K at a time. Sums lie in y, or apart from it where
 // it has another type, or no room for a whole panel.
 
-// matmulKernel multiplies so many rows of a with a panel of b: y has a row for
-// each, whose chains begin with what is there if there are more, and end with bias
-// if there is one.
+// matmulRun multiplies so many rows of a with a panel of b: y has a row for each,
+// whose chains begin with what is there if there are more, and end with bias if
+// there is one.
+type matmulRun func(a *byte, aRow, rows int, b *byte, bRow, steps int, bias, y *byte, yRow, more int)
+
+// matmulKernel is one, for so many columns of b.
 type matmulKernel struct {
-	needs   ISA
-	other   tensor.DType // b's
-	columns int64        // of a panel
-	run     func(a *byte, aRow, rows int, b *byte, bRow, steps int, bias, y *byte, yRow, more int)
+	columns int64
+	run     matmulRun
+}
+
+// matmulPanels are the kernels of panels, and of half a panel.
+type matmulPanels struct{ whole, half matmulKernel }
+
+// next returns the kernel for the next of the columns that are left.
+func (p *matmulPanels) next(left int64) *matmulKernel {
+	if left < p.whole.columns {
+		return &p.half
+	}
+	return &p.whole
+}
+
+// matmulType has the kernels for a type of b; turned takes columns of b where
+// these lie one after the other.
+type matmulType struct {
+	needs ISA
+	other tensor.DType
+	matmulPanels
+	turned matmulKernel
+}
+
+func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, turned matmulRun) matmulType {
+	return matmulType{needs, other, matmulPanels{matmulKernel{2 * lanes, whole}, matmulKernel{lanes, half}}, matmulKernel{lanes, turned}}
+}
+
+func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {
+	for i := range matmulTypes {
+		if t := &matmulTypes[i]; t.needs == isa && t.other == other {
+			return t
+		}
+	}
+	return nil
 }
 
 const (
@@ -37,7 +71,7 @@ const (
 
 func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
 	switch {
-	case matmulKernelFor(matmulKernels, isa, t.Compute) == nil:
+	case matmulTypeFor(isa, t.Compute) == nil:
 		return r, false
 	case t.Compute == tensor.F64:
 		return newMatmulRow[float64](isa, nil, t), true
@@ -46,20 +80,10 @@ func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
 	}
 }
 
-func matmulKernelFor(kernels []matmulKernel, isa ISA, other tensor.DType) *matmulKernel {
-	for i := range kernels {
-		if k := &kernels[i]; k.needs == isa && k.other == other {
-			return k
-		}
-	}
-	return nil
-}
-
 // matmulRow is a row for some types.
 type matmulRow[C Compute] struct {
-	copied, there matmulPanels  // for copies of Other, and for its rows where they lie
-	turned        *matmulKernel // for its columns where they lie
-	dots          *matmulDots   // for bf16, or nil
+	copied, there *matmulType // kernels for copies of Other, and for where it lies
+	dots          *matmulDots // for bf16, or nil
 
 	input, other, y matmulOperand
 	transpose       Transpose
@@ -67,36 +91,21 @@ type matmulRow[C Compute] struct {
 	size            int64 // of an element
 }
 
-// matmulPanels are the kernels of panels, and of half a panel.
-type matmulPanels struct{ whole, half *matmulKernel }
-
-func matmulPanelsFor(isa ISA, other tensor.DType) matmulPanels {
-	return matmulPanels{matmulKernelFor(matmulKernels, isa, other), matmulKernelFor(matmulHalfKernels, isa, other)}
-}
-
-// next returns the kernel for the next of the columns that are left.
-func (p matmulPanels) next(left int64) *matmulKernel {
-	if left < p.whole.columns {
-		return p.half
-	}
-	return p.whole
-}
-
 func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 	r := &matmulRow[C]{
-		copied: matmulPanelsFor(isa, t.Compute), there: matmulPanelsFor(isa, t.In[1]), turned: matmulKernelFor(matmulTurnedKernels, isa, t.In[1]),
-		dots: dots, compute: t.Compute, size: t.Compute.Size(),
+		copied: matmulTypeFor(isa, t.Compute), there: matmulTypeFor(isa, t.In[1]), dots: dots,
+		compute: t.Compute, size: t.Compute.Size(),
 	}
 	r.input, r.other, r.y = newMatmulOperand(isa, t.In[0]), newMatmulOperand(isa, t.In[1]), newMatmulOperand(isa, t.Out[0])
 	r.transpose, _ = PickUpTo(Transposes, isa, Types{In: [4]tensor.DType{t.Compute}})
 	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
-		narrow := r.plan(min(n, r.turned.columns), m, k) // as the last tile may be, or have few rows
+		narrow := r.plan(min(n, r.there.turned.columns), m, k) // as the last tile may be, or have few rows
 		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)
 	}}
 }
 
 // narrow reports whether y has so few columns that lanes are its rows.
-func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.turned.columns && m >= 2*n }
+func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.there.turned.columns && m >= 2*n }
 
 // largest is Largest.
 func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
@@ -180,9 +189,9 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	}
 	var columns, depth int64
 	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
-		columns = t.N / r.turned.columns * r.turned.columns
+		columns = t.N / r.there.turned.columns * r.there.turned.columns
 		if depth = r.turnedDots(t, &p, columns); depth == 0 {
-			depth = t.K / r.turned.columns * r.turned.columns
+			depth = t.K / r.there.turned.columns * r.there.turned.columns
 			r.turnedSums(t, &p, columns, depth)
 		}
 	}
@@ -218,8 +227,8 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
 		steps := min(matmulAlong, depth-k)
 		r.copyInput(t, p, k, steps)
-		for n := int64(0); n < columns; n += r.turned.columns {
-			r.multiply(r.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.turned.columns, k, k+steps)
+		for n := int64(0); n < columns; n += r.there.turned.columns {
+			r.multiply(&r.there.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.there.turned.columns, k, k+steps)
 		}
 	}
 }
@@ -235,10 +244,10 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		}
 	}
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
-		panels, copies, depth := r.copied, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
+		panels, copies, depth := &r.copied.matmulPanels, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
 		rows := depth
 		if dots = dots && r.inPairs(t, p, copies, k, depth, begin, end); dots {
-			panels, rows = r.dots.products, ceilDiv(depth, 2)
+			panels, rows = &r.dots.products, ceilDiv(depth, 2)
 		} else {
 			r.copyInput(t, p, k, depth)
 			for n := begin; n < copiedFrom; {
