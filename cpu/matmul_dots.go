@@ -28,7 +28,10 @@ type matmulDots struct {
 // not 0, shifted left by 1, less 1; noBits where all are 0.
 type pairing func(from *byte, fromRow int, to *byte, toRow, rows, count int) (least uint32)
 
-const noBits = 1<<16 - 1
+const (
+	noBits    = 1<<16 - 1
+	dotSquare = 16 // columns, and pairs along K, that are turned at a time
+)
 
 // turnedDots is turnedSums of pairs: it returns how deep the chains are, 0 where
 // their products may not be taken, which is seen afterwards.
@@ -36,32 +39,38 @@ func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64)
 	if r.dots == nil || t.More {
 		return 0
 	}
-	const wide, deep = 16, 32 // a square of pairs
+	const deep = 2 * dotSquare
 	depth = t.K / deep * deep
-	seen := BlockOf[float32](t.Scratch, 0, wide)
+	seen := unsafe.Pointer(&BlockOf[float32](t.Scratch, 0, dotSquare)[0])
+	bits := unsafe.Slice((*uint16)(seen), deep)
 	for k := int64(0); k < depth; k += matmulAlong {
 		steps := min(matmulAlong, depth-k)
 		input := r.inputPairs(t, p, t.Input.From(0, k), steps)
-		words := unsafe.Slice((*uint16)(unsafe.Pointer(&seen[0])), deep)
-		for i := range words {
-			words[i] = noBits
+		for i := range bits {
+			bits[i] = noBits
 		}
-		for n := int64(0); n < columns; n += wide {
+		for n := int64(0); n < columns; n += dotSquare {
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
 			r.dots.turned((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
-				bias, y, yRow, begun, (*byte)(unsafe.Pointer(&seen[0])))
+				bias, y, yRow, begun, (*byte)(seen))
 		}
-		if !staysNormal(input, uint32(slices.Min(words))) {
+		if !staysNormal(input, uint32(slices.Min(bits))) {
 			return 0
 		}
 	}
 	return depth
 }
 
-// takesPairs reports whether a tile is worth copies of pairs: rows of Other are read
-// faster where they lie than its columns are turned.
+// takesPairs reports whether a tile is worth copies of pairs: rows of Other are
+// paired faster than its columns are turned.
 func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
-	return r.dots != nil && t.K > 0 && !t.More && (t.M > matmulFew || t.M > matmulUnit && t.Other.Stride == 2)
+	switch {
+	case r.dots == nil || t.K == 0 || t.More:
+		return false
+	case t.Other.Stride == 2:
+		return t.M > matmulUnit
+	}
+	return t.Other.RowStride == 2 && t.M > matmulFew
 }
 
 // inPairs copies, as pairs, what a tile has along K from k on, and reports whether
@@ -91,16 +100,14 @@ func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, de
 
 // otherPairs makes those of Other.
 func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64) (least uint32) {
-	to, toRow, even := (*byte)(copies), int(p.copiesRow), depth&^1
+	even := depth &^ 1
 	least = noBits
 	switch {
 	case even == 0:
-	case other.RowStride == 2:
-		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns)
 	case other.Stride == 2:
-		least = r.dots.rows((*byte)(other.P), int(other.RowStride), to, toRow, int(even/2), int(columns))
+		least = r.dots.rows((*byte)(other.P), int(other.RowStride), (*byte)(copies), int(p.copiesRow), int(even/2), int(columns))
 	default:
-		return 0 // as if there were subnormal ones
+		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns)
 	}
 	if even == depth {
 		return least
@@ -110,12 +117,11 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 
 // turnedPairs makes pairs of columns of so many words.
 func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64) (least uint32) {
-	const square = 16
 	least = noBits
-	across, down := columns/square*square, words/square*square
-	for n := int64(0); n < across && down > 0; n += square {
+	across, down := columns/dotSquare*dotSquare, words/dotSquare*dotSquare
+	for n := int64(0); n < across && down > 0; n += dotSquare {
 		at := from.Row(0, n)
-		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/square), 0))
+		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/dotSquare), 0))
 	}
 	rest := func(first, last, begin int64) { // words of columns
 		if first == last || begin == columns {

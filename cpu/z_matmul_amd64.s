@@ -16608,7 +16608,7 @@ fewer100:
 	RET
 
 // func swapPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
 TEXT ·swapPairsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       from+0(FP), AX
 	MOVQ       fromRow+8(FP), CX
@@ -16620,34 +16620,44 @@ TEXT ·swapPairsAVX512(SB), NOSPLIT, $0-52
 
 row106:
 	TESTQ SI, SI
-	JLE   end108
+	JLE   end110
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector107:
-	MOVQ        $0x00000010, R10
-	CMPQ        R9, R10
-	CMOVQLT     R9, R10
-	MOVQ        $-1, R11
-	BZHIQ       R10, R11, R11
-	KMOVW       R11, K1
+whole107:
+	SUBQ      $0x10, R9
+	JLT       some108
+	VMOVDQU32 (DI), Z2
+	VPROLD    $0x10, Z2, Z2
+	VMOVDQU32 Z2, (R8)
+	VPADDW    Z2, Z2, Z2
+	VPADDW    Z1, Z2, Z2
+	VPMINUW   Z2, Z0, Z0
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R8
+	JMP       whole107
+
+some108:
+	ADDQ        $0x10, R9
+	JEQ         next109
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
 	VMOVDQU32.Z (DI), K1, Z2
 	VPROLD      $0x10, Z2, Z2
 	VMOVDQU32   Z2, K1, (R8)
 	VPADDW      Z2, Z2, Z2
 	VPADDW      Z1, Z2, Z2
 	VPMINUW     Z2, Z0, Z0
-	ADDQ        $0x40, DI
-	ADDQ        $0x40, R8
-	SUBQ        $0x10, R9
-	JG          vector107
-	ADDQ        CX, AX
-	ADDQ        BX, DX
-	DECQ        SI
-	JMP         row106
 
-end108:
+next109:
+	ADDQ CX, AX
+	ADDQ BX, DX
+	DECQ SI
+	JMP  row106
+
+end110:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -16660,7 +16670,7 @@ end108:
 	RET
 
 // func pairRowsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
 TEXT ·pairRowsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       from+0(FP), AX
 	MOVQ       fromRow+8(FP), CX
@@ -16670,20 +16680,34 @@ TEXT ·pairRowsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-row109:
+row111:
 	TESTQ SI, SI
-	JLE   end111
+	JLE   end115
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector110:
-	MOVQ        $0x00000010, R10
-	CMPQ        R9, R10
-	CMOVQLT     R9, R10
-	MOVQ        $-1, R11
-	BZHIQ       R10, R11, R11
-	KMOVW       R11, K1
+whole112:
+	SUBQ      $0x10, R9
+	JLT       some113
+	VPMOVZXWD (DI), Z2
+	VPMOVZXWD (DI)(CX*1), Z3
+	VPSLLD    $0x10, Z2, Z2
+	VPORD     Z3, Z2, Z2
+	VMOVDQU32 Z2, (R8)
+	VPADDW    Z2, Z2, Z2
+	VPADDW    Z1, Z2, Z2
+	VPMINUW   Z2, Z0, Z0
+	ADDQ      $0x20, DI
+	ADDQ      $0x40, R8
+	JMP       whole112
+
+some113:
+	ADDQ        $0x10, R9
+	JEQ         next114
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
 	VPMOVZXWD.Z (DI), K1, Z2
 	VPMOVZXWD.Z (DI)(CX*1), K1, Z3
 	VPSLLD      $0x10, Z2, Z2
@@ -16692,17 +16716,15 @@ vector110:
 	VPADDW      Z2, Z2, Z2
 	VPADDW      Z1, Z2, Z2
 	VPMINUW     Z2, Z0, Z0
-	ADDQ        $0x20, DI
-	ADDQ        $0x40, R8
-	SUBQ        $0x10, R9
-	JG          vector110
-	ADDQ        CX, AX
-	ADDQ        CX, AX
-	ADDQ        BX, DX
-	DECQ        SI
-	JMP         row109
 
-end111:
+next114:
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ BX, DX
+	DECQ SI
+	JMP  row111
+
+end115:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -16715,7 +16737,7 @@ end111:
 	RET
 
 // func pairColumnsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
 TEXT ·pairColumnsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       from+0(FP), AX
 	MOVQ       fromRow+8(FP), CX
@@ -16725,20 +16747,34 @@ TEXT ·pairColumnsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-row112:
+row116:
 	TESTQ SI, SI
-	JLE   end114
+	JLE   end120
 	MOVQ  AX, DI
 	MOVQ  DX, R8
 	MOVQ  count+40(FP), R9
 
-vector113:
-	MOVQ        $0x00000010, R10
-	CMPQ        R9, R10
-	CMOVQLT     R9, R10
-	MOVQ        $-1, R11
-	BZHIQ       R10, R11, R11
-	KMOVW       R11, K1
+whole117:
+	SUBQ      $0x10, R9
+	JLT       some118
+	VMOVDQU32 (DI), Z2
+	VPSRLQ    $0x30, Z2, Z3
+	VPORD     Z3, Z2, Z2
+	VPMOVQD   Z2, Y3
+	VPMOVQD   Z2, (R8)
+	VPADDW    Z3, Z3, Z3
+	VPADDW    Z1, Z3, Z3
+	VPMINUW   Z3, Z0, Z0
+	ADDQ      $0x40, DI
+	ADDQ      $0x20, R8
+	JMP       whole117
+
+some118:
+	ADDQ        $0x10, R9
+	JEQ         next119
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
 	VMOVDQU32.Z (DI), K1, Z2
 	VPSRLQ      $0x30, Z2, Z3
 	VPORD       Z3, Z2, Z2
@@ -16747,16 +16783,14 @@ vector113:
 	VPADDW      Z3, Z3, Z3
 	VPADDW      Z1, Z3, Z3
 	VPMINUW     Z3, Z0, Z0
-	ADDQ        $0x40, DI
-	ADDQ        $0x20, R8
-	SUBQ        $0x10, R9
-	JG          vector113
-	ADDQ        CX, AX
-	ADDQ        BX, DX
-	DECQ        SI
-	JMP         row112
 
-end114:
+next119:
+	ADDQ CX, AX
+	ADDQ BX, DX
+	DECQ SI
+	JMP  row116
+
+end120:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0
@@ -16789,9 +16823,9 @@ TEXT ·turnPairsAVX512(SB), NOSPLIT, $0-52
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
-square115:
+square121:
 	TESTQ      R11, R11
-	JLE        end116
+	JLE        end122
 	VMOVUPS    (AX), Z2
 	VPADDW     Z2, Z2, Z3
 	VPADDW     Z1, Z3, Z3
@@ -16975,9 +17009,9 @@ square115:
 	ADDQ       $0x00000040, DI
 	ADDQ       $0x00000040, R8
 	DECQ       R11
-	JMP        square115
+	JMP        square121
 
-end116:
+end122:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMINUW       Y1, Y0, Y1
 	VEXTRACTI128  $0x01, Y1, X0

@@ -62,7 +62,7 @@ func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 }
 
 // maskTail makes the next group a tail of n elements, or a whole vector if there
-// are more.
+// are more: of n, less than 256, the lowest byte counts.
 func (k *kernel) maskTail(n reg.GPVirtual) {
 	k.tail = k.c.K()
 	bits := k.c.GP64()

@@ -155,31 +155,28 @@ func (p pairing) function(k *kernel) {
 	name := p.name + "AVX512"
 	beginFunction(c, name, pairingSignature, name+" makes so many rows of pairs "+p.doc+".", pairingResult)
 	from, fromRow, to, toRow, rows := param(c, "from"), param(c, "fromRow"), param(c, "to"), param(c, "toRow"), param(c, "rows")
-	seen, at, into, left, count := newLeastSeen(c), c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	row, vector, end := k.newLabel("row"), k.newLabel("vector"), k.newLabel("end")
+	seen, at, into, left := newLeastSeen(c), c.GP64(), c.GP64(), c.GP64()
+	row, whole, some, next, end := k.newLabel("row"), k.newLabel("whole"), k.newLabel("some"), k.newLabel("next"), k.newLabel("end")
 	c.Label(row)
 	c.TESTQ(rows, rows)
 	c.JLE(operand.LabelRef(end))
 	c.MOVQ(from, at)
 	c.MOVQ(to, into)
 	c.MOVQ(place(c, "count"), left)
-	c.Label(vector)
-	c.MOVQ(operand.U32(16), count)
-	c.CMPQ(left, count)
-	c.CMOVQLT(left, count)
-	k.maskTail(count) // which looks at the last byte alone
-	pairs, stored := p.vector(k, at, fromRow)
-	if p.to < 64 { // there is room for a whole vector
-		c.VPMOVQD(stored, operand.Mem{Base: into})
-	} else {
-		c.VMOVDQU32(stored, k.tail, operand.Mem{Base: into})
-	}
-	k.tail = nil
-	seen.see(pairs, pairs)
+	c.Label(whole)
+	c.SUBQ(operand.Imm(16), left)
+	c.JLT(operand.LabelRef(some))
+	p.pairs(k, at, fromRow, into, seen)
 	c.ADDQ(operand.Imm(uint64(p.from)), at)
 	c.ADDQ(operand.Imm(uint64(p.to)), into)
-	c.SUBQ(operand.Imm(16), left)
-	c.JG(operand.LabelRef(vector))
+	c.JMP(operand.LabelRef(whole))
+	c.Label(some)
+	c.ADDQ(operand.Imm(16), left)
+	c.JEQ(operand.LabelRef(next))
+	k.maskTail(left)
+	p.pairs(k, at, fromRow, into, seen)
+	k.tail = nil
+	c.Label(next)
 	for range p.rowsOf {
 		c.ADDQ(fromRow, from)
 	}
@@ -188,6 +185,21 @@ func (p pairing) function(k *kernel) {
 	c.JMP(operand.LabelRef(row))
 	c.Label(end)
 	seen.end()
+}
+
+// pairs makes and stores those of a vector.
+func (p pairing) pairs(k *kernel, at, row, into reg.GPVirtual, seen *leastSeen) {
+	pairs, stored := p.vector(k, at, row)
+	to := operand.Mem{Base: into}
+	switch {
+	case p.to < 64: // there is room for a whole vector
+		k.c.VPMOVQD(stored, to)
+	case k.tail != nil:
+		k.c.VMOVDQU32(stored, k.tail, to)
+	default:
+		k.c.VMOVDQU32(stored, to)
+	}
+	seen.see(pairs, pairs)
 }
 
 // turnPairs emits swapPairs of squares, which are turned.
