@@ -43,8 +43,9 @@ func Work(ticket, thread int) {
 	if c == nil {
 		return
 	}
-	if number := c.team.entered.Add(1) - 1; number < MaxThreads && int(number) < c.team.workers {
-		c.work(int(number), max(thread, 0))
+	// Who gets no place looks at nothing else of the team: it may be another run's by now.
+	if left := c.team.places.Add(-1); left >= 0 {
+		c.work(c.team.workers-1-int(left), max(thread, 0))
 		c.team.end()
 	}
 }
@@ -60,7 +61,7 @@ func (c *call) runOnHost(workers int) bool {
 		if tickets[i].CompareAndSwap(nil, c) {
 			c.team.workers = workers
 			c.team.working.Store(0)
-			c.team.entered.Store(0)
+			c.team.places.Store(int64(workers))
 			defer c.team.close()
 			c.lend(*run, i)
 			c.work(0, 0) // what is left, should no thread have come

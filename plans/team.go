@@ -12,7 +12,7 @@ type team struct {
 	shares  []share
 	memory  [maxShares]share
 	workers int           // how many the host was asked for
-	entered atomic.Int64  // how many of those have come, from closed on when none may
+	places  atomic.Int64  // how many more of those may come; none where it is 0 or below
 	working atomic.Int64  // workers other than the caller that have not ended
 	done    chan struct{} // told by the last of them if the caller is asleep
 	failed  atomic.Pointer[panicError]
@@ -159,12 +159,9 @@ func (t *team) wait() {
 	}
 }
 
-// closed is what entered begins at when the run is over: more than any threads there are.
-const closed = 1 << 31
-
 // close lets no more of the host's threads in and waits for those that came, if the host did not.
 func (t *team) close() {
-	t.working.Add(min(t.entered.Swap(closed), int64(t.workers)))
+	t.working.Add(int64(t.workers) - max(0, t.places.Swap(0)))
 	t.wait()
 }
 
