@@ -8,6 +8,9 @@ import "unsafe"
 // processor's AVX2 and has no kernels for it.
 func Best() ISA { return Go }
 
+// ReadsStrands is for rows in assembly.
+const ReadsStrands = false
+
 var expandRows []Row[Expand]
 
 var foldRows []Row[Fold[float32]]

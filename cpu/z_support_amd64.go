@@ -58,3 +58,8 @@ func prefetchLines(from *byte, lines int)
 //
 //go:noescape
 func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
+
+// amdFamily returns the family of a processor of AMD's, 0 for another.
+//
+//go:noescape
+func amdFamily() (family uint32)

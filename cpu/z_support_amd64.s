@@ -507,3 +507,28 @@ runs:
 	SETEQ        AL
 	MOVB         AL, ok+24(FP)
 	RET
+
+// func amdFamily() (family uint32)
+// Requires: CPUID
+TEXT ·amdFamily(SB), NOSPLIT, $0-4
+	XORL SI, SI
+	MOVL $0x00000000, AX
+	XORL CX, CX
+	CPUID
+	CMPL BX, $0x68747541
+	JNE  other
+	CMPL CX, $0x444d4163
+	JNE  other
+	MOVL $0x00000001, AX
+	XORL CX, CX
+	CPUID
+	MOVL AX, SI
+	SHRL $0x08, SI
+	ANDL $0x0f, SI
+	SHRL $0x14, AX
+	ANDL $0xff, AX
+	ADDL AX, SI
+
+other:
+	MOVL SI, family+0(FP)
+	RET

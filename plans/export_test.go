@@ -37,6 +37,14 @@ func SetStreamFrom(bytes int64) (restore func()) {
 	return func() { streamFrom = before }
 }
 
+// SetReadsStrands has memory read in strands or not, and returns a function that
+// restores what is faster.
+func SetReadsStrands(on bool) (restore func()) {
+	before := readsStrands
+	readsStrands = on
+	return func() { readsStrands = before }
+}
+
 // workers are the latest ones made.
 var workers []*worker
 

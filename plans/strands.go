@@ -4,7 +4,8 @@ import "github.com/isobit-ml/isobit/cpu"
 
 // Many runs in a call of a kernel (cpu.Runs). Small tensors take them one after
 // the other. Those that come from memory are parted into windows of strands, of
-// which a block each is taken in turn (internal/gen/strands.go).
+// which a block each is taken in turn (internal/gen/strands.go), or, where the
+// processor is faster so, of one strand, whose lines are asked for in advance.
 
 // strands is the part of a call's elements that is taken in such calls.
 type strands struct {
@@ -25,8 +26,10 @@ const (
 	cacheLine = 64
 	// shortFarRun is the length, in elements with the same parameters, below which
 	// runs that come from memory are taken in tiles, if a tile's parameters serve
-	// several rows.
-	shortFarRun = 256
+	// several rows; shortNextRun is that of runs one after the other.
+	shortFarRun, shortNextRun = 256, 64
+	// farAhead is how many bytes before an element is read its line is asked for.
+	farAhead = 1 << 14
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -65,13 +68,30 @@ func (f *family) strand(c *call) (rest int64) {
 	return rest
 }
 
+// readsStrands is cpu.ReadsStrands. Tests have plans read both ways.
+var readsStrands = cpu.ReadsStrands
+
 // placesToRead returns how many strands there are: half as many where an element
 // moves more bytes than a float32 and its code.
 func (f *family) placesToRead() int {
-	if f.bytesEach() > 5 {
+	switch {
+	case !readsStrands:
+		return 1
+	case f.bytesEach() > 5:
 		return cpu.MaxStrands / 2
 	}
 	return cpu.MaxStrands
+}
+
+// shortRun is the length below which a run may be too short to be one of many.
+func (f *family) shortRun() int64 {
+	switch {
+	case !f.args.Stream:
+		return 0
+	case !readsStrands:
+		return shortNextRun
+	}
+	return shortFarRun
 }
 
 // windows returns the dimension that windows of strands lie along, and its steps
@@ -144,6 +164,9 @@ func strandJob(f *family, kernel cpu.Elementwise) job {
 			steps := min(end-row, l.size[inner-1]-cur.index[inner-1])
 			a := f.arm(w)
 			l.spans(a, cur)
+			if f.args.Stream && s.count == 1 {
+				a.Ahead = farAhead
+			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Apart: s.apart}
 			for k := range a.Runs.Step {
 				a.Runs.Step[k] = l.stride[k][inner-1]

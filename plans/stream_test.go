@@ -9,11 +9,12 @@ import (
 )
 
 // Stores around the caches give the definition's bits, on one thread and on
-// several.
+// several, whether memory is read in strands or not.
 func TestStream(t *testing.T) {
 	defer plans.SetStreamFrom(0)()
 	defer plans.SetParallelCost(1 << 10)()
 	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		defer plans.SetReadsStrands(r.IntN(2) == 0)()
 		c.ExpandParams(r)
 		want := defined(t, c)
 		for _, threads := range []int{1, 3} {

@@ -12,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, storeFence, prefetchLines, quickParams}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, storeFence, prefetchLines, quickParams, amdFamily}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -55,6 +55,35 @@ func storeFence(c *build.Context) {
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func()")
 	c.SFENCE()
+	c.RET()
+}
+
+// amdFamily asks the processor who made it, and which family it is of.
+func amdFamily(c *build.Context) {
+	beginFunction(c, "amdFamily", "func() (family uint32)", "amdFamily returns the family of a processor of AMD's, 0 for another.")
+	identify := func(leaf uint64) {
+		c.MOVL(operand.U32(leaf), reg.EAX)
+		c.XORL(reg.ECX, reg.ECX)
+		c.CPUID()
+	}
+	family := c.GP32()
+	c.XORL(family, family)
+	identify(0)
+	c.CMPL(reg.EBX, operand.U32(0x68747541)) // Auth
+	c.JNE(operand.LabelRef("other"))
+	c.CMPL(reg.ECX, operand.U32(0x444d4163)) // cAMD
+	c.JNE(operand.LabelRef("other"))
+	identify(1)
+	extended := c.GP32()
+	c.MOVL(reg.EAX, family)
+	c.SHRL(operand.Imm(8), family)
+	c.ANDL(operand.Imm(15), family)
+	c.MOVL(reg.EAX, extended)
+	c.SHRL(operand.Imm(20), extended)
+	c.ANDL(operand.Imm(255), extended)
+	c.ADDL(extended, family)
+	c.Label("other")
+	c.Store(family, c.ReturnIndex(0))
 	c.RET()
 }
 
