@@ -26,8 +26,8 @@ const (
 	cacheLine = 64
 	// shortFarRun is the length, in elements with the same parameters, below which
 	// runs that come from memory are taken in tiles, if a tile's parameters serve
-	// several rows; shortNextRun is that of runs one after the other.
-	shortFarRun, shortNextRun = 256, 64
+	// several rows; but not runs of whole blocks that follow one another.
+	shortFarRun, wholeBlock = 256, 64
 	// farAhead is how many bytes before an element is read its line is asked for.
 	farAhead = 1 << 14
 	// longestStep is how many elements a run may have where there is one strand.
@@ -83,15 +83,9 @@ func (f *family) placesToRead() int {
 	return cpu.MaxStrands
 }
 
-// shortRun is the length below which a run may be too short to be one of many.
-func (f *family) shortRun() int64 {
-	switch {
-	case !f.args.Stream:
-		return 0
-	case !readsStrands:
-		return shortNextRun
-	}
-	return shortFarRun
+// tooShort reports whether runs of n elements are better taken in tiles.
+func (f *family) tooShort(n int64) bool {
+	return f.args.Stream && n < shortFarRun && (readsStrands || n%wholeBlock != 0)
 }
 
 // windows returns the dimension that windows of strands lie along, and its steps
