@@ -17,10 +17,12 @@ type weightReader struct {
 }
 
 // halvesOf has what kernels need for codes that are halves of bytes: what these
-// stand for, and the numbers of 16 even elements and 16 odd ones in turn.
+// stand for, the numbers of 16 even elements and 16 odd ones in turn, and those
+// of the even and the odd ones of 32.
 type halvesOf struct {
 	codes     [16]float32
 	low, high [16]int32
+	even, odd [16]int32
 }
 
 var halves = map[tensor.DType]*halvesOf{
@@ -32,6 +34,7 @@ func newHalves(codes ...float32) *halvesOf {
 	h := &halvesOf{codes: [16]float32(codes)}
 	for i := range int32(16) {
 		h.low[i], h.high[i] = i/2+i%2*16, 8+i/2+i%2*16
+		h.even[i], h.odd[i] = 2*i, 2*i+1
 	}
 	return h
 }

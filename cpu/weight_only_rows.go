@@ -34,10 +34,11 @@ type weightKernel struct {
 }
 
 const (
-	weightTileRows    = 48 // of x
-	weightTileColumns = 4  // rows of weight at a time
-	weightColumns     = 64 // sums that wait for their bias
-	sharedUnit        = 32 // positions: groups that weightCodes take are a power of two times as many
+	weightTileRows    = 48      // of x
+	weightTileColumns = 4       // rows of weight at a time
+	weightColumns     = 64      // sums that wait for their bias
+	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
+	firstCache        = 1 << 15 // bytes
 )
 
 // weightScratch is a tile's memory.
@@ -164,9 +165,7 @@ func (r *weightRun) columns() {
 		for n := first; n < end; n += weightTileColumns {
 			count := min(weightTileColumns, end-n)
 			if r.few {
-				for i := range count {
-					r.multiply(n+i, i)
-				}
+				r.multiply(n, count)
 			} else {
 				r.multiplyTiles(n, count)
 			}
@@ -191,31 +190,57 @@ func (r *weightRun) store(first, end int64) {
 	}
 }
 
-// multiply adds the products of row n of weight, which is number i of a tile.
-func (r *weightRun) multiply(n, i int64) {
-	rows, width := int(r.M1-r.M0), packedWidth(r.K)
-	whole, step := r.K/Lanes*Lanes, r.K
-	if !r.direct {
-		step = TileSize
-	}
+// multiply adds the products of some rows of weight from n on.
+func (r *weightRun) multiply(n, count int64) {
+	whole, step := r.K/Lanes*Lanes, r.slice()
 	for k := int64(0); k < whole; k += step {
-		size := min(step, whole-k)
-		scales, zeros := r.group(n, k, size)
-		r.kernels.multiply(r.codes(n, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
-			r.packed(r.M0*width+k), int(width*4), rows, &r.s.lanes[0][i][0], int(k))
-	}
-	if whole < r.K {
-		if whole == 0 {
-			for m := range rows {
-				clear(r.s.lanes[m][i][:])
-			}
+		for i := range count {
+			r.multiplySlice(n, i, k, min(step, whole-k))
 		}
-		w := r.s.row[:r.K-whole]
-		r.weights(w, n, whole)
+	}
+	for i := range count {
+		r.multiplyRest(n, i, whole)
+	}
+}
+
+// slice returns how many positions are taken of one row of weight after another:
+// so many that x stays in the first cache meanwhile. One or two rows of x wait for
+// the weights, which come faster in long runs.
+func (r *weightRun) slice() int64 {
+	size, rows := r.K, r.M1-r.M0
+	if !r.direct || rows > 2 {
+		size = TileSize
+	}
+	for rows > 2 && size*rows*4 > firstCache {
+		size /= 2
+	}
+	return size
+}
+
+// multiplySlice adds the products of some positions of row n+i of weight.
+func (r *weightRun) multiplySlice(n, i, k, size int64) {
+	width := packedWidth(r.K)
+	scales, zeros := r.group(n+i, k, size)
+	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
+		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k))
+}
+
+// multiplyRest adds those of the positions that whole stripes leave.
+func (r *weightRun) multiplyRest(n, i, whole int64) {
+	if whole == r.K {
+		return
+	}
+	rows, width := r.M1-r.M0, packedWidth(r.K)
+	if whole == 0 {
 		for m := range rows {
-			for l, v := range unsafe.Slice(r.packed((r.M0+int64(m))*width+whole), len(w)) {
-				r.s.lanes[m][i][l] += float32(v * w[l])
-			}
+			clear(r.s.lanes[m][i][:])
+		}
+	}
+	w := r.s.row[:r.K-whole]
+	r.weights(w, n+i, whole)
+	for m := range rows {
+		for l, v := range unsafe.Slice(r.packed((r.M0+m)*width+whole), len(w)) {
+			r.s.lanes[m][i][l] += float32(v * w[l])
 		}
 	}
 }

@@ -33,7 +33,7 @@ func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *
 func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to 0: of 32 elements of x the even ones come first.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape

@@ -27,12 +27,12 @@ func weightStripes(c *build.Context) {
 				continue // tables have 8 elements
 			}
 			name, most := isa.name+t.name, map[bool]int{true: 4, false: 1}[isa.masks]
-			doc := []string{"weights (q - zero) * scale to lanes, or to 0 unless there are more."}
+			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
 			if t.widen == "" {
-				doc = []string{"weights (q - zero) * scale to 0: of 32 elements of x the even ones come first."}
+				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."
 			}
 			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more int)",
-				append([]string{"weightStripes" + name + " adds the products of so many stripes of rows of x, xRow bytes apart, with"}, doc...)...)
+				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc)
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -87,23 +87,31 @@ func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, paramet
 // stripes handles some rows of x, and returns.
 func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	bytes := w.isa.bytes
-	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, w.table == nil)
+	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, true)
+	w.turn(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
 	w.each(func(v int, weights reg.VecVirtual) {
 		for row := range count {
 			w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
 		}
 	}, x, laneBytes)
-	if w.table != nil {
-		for _, vectors := range acc.vectors {
-			for v := 0; v < len(vectors); v += 2 {
-				vectors[v], vectors[v+1] = w.interleave(vectors[v], vectors[v+1])
-			}
-		}
-	}
+	w.turn(acc, w.interleave)
 	w.store(acc)
 	w.c.VZEROUPPER()
 	w.c.RET()
+}
+
+// turn changes the order of lanes, two vectors at a time, where that of elements
+// is another.
+func (w weightReader) turn(acc accumulators, change func(a, b reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual)) {
+	if w.table == nil {
+		return
+	}
+	for _, vectors := range acc.vectors {
+		for v := 0; v < len(vectors); v += 2 {
+			vectors[v], vectors[v+1] = change(vectors[v], vectors[v+1])
+		}
+	}
 }
 
 // pack stores weights.
@@ -190,9 +198,23 @@ func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual))
 
 // interleave makes neighbours of even and odd elements.
 func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVirtual) {
-	low = w.vector()
-	w.emit("VMOVAPS", even, low)
-	w.c.VPERMT2PS(odd, w.low, low)
-	w.c.VPERMT2PS(odd, w.high, even)
-	return low, even
+	return w.permute(even, odd, w.low, w.high)
+}
+
+// part is the reverse.
+func (w weightReader) part(low, high reg.VecVirtual) (even, odd reg.VecVirtual) {
+	from := param(w.c, "codes")
+	order := [2]reg.VecVirtual{w.vector(), w.vector()}
+	for i, v := range order {
+		w.emit("VMOVUPS", operand.Mem{Base: from, Disp: (3 + i) * w.isa.bytes}, v)
+	}
+	return w.permute(low, high, order[0], order[1])
+}
+
+func (w weightReader) permute(a, b, first, second reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual) {
+	v := w.vector()
+	w.emit("VMOVAPS", a, v)
+	w.c.VPERMT2PS(b, first, v)
+	w.c.VPERMT2PS(b, second, a)
+	return v, a
 }
