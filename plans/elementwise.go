@@ -202,12 +202,12 @@ func mapJob(f *family, kernel cpu.Elementwise) job {
 }
 
 // mapJobs are the jobs of a kernel that maps every element on its own: over
-// runs, over tiles, over tiles of inputs that lie across the output, and over
-// copied pieces.
-type mapJobs struct{ runs, tiles, turned, copied job }
+// runs, over tiles, over tiles of inputs that lie across the output, over copied
+// pieces, and over groups of packed codes.
+type mapJobs struct{ runs, tiles, turned, copied, packed job }
 
 func newMapJobs(f *family, kernel cpu.Elementwise) mapJobs {
-	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel)}
+	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel)}
 }
 
 // runElementwise makes the run of an op that maps every element on its own.
@@ -240,6 +240,10 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 	c.perJob = jobSize
 	if f.copies(c) {
 		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
+		return
+	}
+	if n := f.packedGroups(c); n > 0 {
+		c.parallel(n, c.all.count(), jobs.packed)
 		return
 	}
 	rest := f.strand(c)

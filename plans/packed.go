@@ -80,7 +80,7 @@ func (f *family) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n 
 			kernel(m, &w.args)
 			continue
 		}
-		w.args.Out[f.packed-firstOutput] = bytes
+		w.args.Out[f.packed-firstOutput], w.args.Stream = bytes, false
 		kernel(m, &w.args)
 		f.packing.Pack(base, first, stride, w.codes[:m])
 	}

@@ -100,31 +100,32 @@ type plan struct {
 // allocate: what a run computes with lies here.
 type call struct {
 	*plan
-	stream      Stream
-	workspace   []byte
-	args        []tensor.View
-	takesMeta   bool // nothing is computed: arguments may be without memory
-	places      [maxArgs]place
-	anchored    []tensor.View // args, where ownArgs made them the call's
-	threads     int
-	all         layout // elementwise ops: every element that strands does not have
-	strands     strands
-	perJob      int64                  // elementwise ops: elements of one job
-	tiles       tiling                 // elementwise ops: short groups
-	turned      turned                 // ... inputs across the output
-	hasCopies   bool                   // sources, dense or compactions are in use
-	sources     sources                // what is copied piece by piece
-	dense       layout                 // elementwise ops: all, with the copies in place of what is copied
-	compactions [maxCompact]compaction // what is copied as a whole
-	compacting  *compaction            // the one that is made
-	groups      layout                 // reductions: the groups
-	members     layout                 // reductions: the elements of the first group
-	blocks      int64                  // reductions: blocks per group
-	columnWidth int64                  // reductions: groups of a tile, side by side or short
-	tilesPerJob int64                  // reductions: tiles of short groups
-	rowSums     rowSumsCall
-	sampler     sampler
-	team        team
+	stream       Stream
+	workspace    []byte
+	args         []tensor.View
+	takesMeta    bool // nothing is computed: arguments may be without memory
+	places       [maxArgs]place
+	anchored     []tensor.View // args, where ownArgs made them the call's
+	threads      int
+	all          layout // elementwise ops: every element that strands does not have
+	strands      strands
+	perJob       int64                  // elementwise ops: elements of one job
+	tiles        tiling                 // elementwise ops: short groups
+	packedGroups packedGroups           // elementwise ops: groups of packed codes
+	turned       turned                 // ... inputs across the output
+	hasCopies    bool                   // sources, dense or compactions are in use
+	sources      sources                // what is copied piece by piece
+	dense        layout                 // elementwise ops: all, with the copies in place of what is copied
+	compactions  [maxCompact]compaction // what is copied as a whole
+	compacting   *compaction            // the one that is made
+	groups       layout                 // reductions: the groups
+	members      layout                 // reductions: the elements of the first group
+	blocks       int64                  // reductions: blocks per group
+	columnWidth  int64                  // reductions: groups of a tile, side by side or short
+	tilesPerJob  int64                  // reductions: tiles of short groups
+	rowSums      rowSumsCall
+	sampler      sampler
+	team         team
 }
 
 // Select checks the problem and picks the first row that takes it. The stream is

@@ -59,6 +59,10 @@ const shortestChoice = 64
 // chooseThenMap makes the run of an op that chooses scales and zero points, and
 // maps elements with them, if there is a kernel for it.
 func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+	if f.packed >= 0 {
+		chooseBeforeMap[C](pl, f, t, minMax, quantize)
+		return
+	}
 	p := &pl.problem
 	qmin, qmax, symmetric, store := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric"), storeQParams[C](p)
 	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
@@ -82,6 +86,25 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.S
 	}
 	pl.run = (&reduction[C]{f, minMax, fold, quantize}).run()
 	pl.workspace = reductionWorkspace[C](f)
+}
+
+// chooseBeforeMap chooses for all groups before it maps elements: those of several
+// groups are packed together.
+func chooseBeforeMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+	chooser := *f
+	chooser.packed, chooser.operand[firstOutput] = -1, -1
+	t.Out[0], chooser.args.Out[0].DType, chooser.size[firstOutput] = tensor.None, tensor.None, 0
+	chooseThenMap[C](pl, &chooser, t, minMax, nil)
+	choose, jobs := pl.run, newMapJobs(f, quantize)
+	pl.run = func(c *call) error {
+		if err := choose(c); err != nil {
+			return err
+		}
+		for i := range f.regions {
+			f.mapRegion(c, &f.regions[i], jobs)
+		}
+		return nil
+	}
 }
 
 func checkChosen(p *Problem) error {

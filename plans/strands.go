@@ -85,7 +85,13 @@ func (f *family) placesToRead() int {
 
 // tooShort reports whether runs of n elements are better taken in tiles.
 func (f *family) tooShort(n int64) bool {
-	return f.args.Stream && n < shortFarRun && (readsStrands || n%wholeBlock != 0)
+	switch {
+	case !readsStrands && n%wholeBlock == 0:
+		return false
+	case f.args.Stream:
+		return n < shortFarRun
+	}
+	return !readsStrands && n < wholeBlock
 }
 
 // windows returns the dimension that windows of strands lie along, and its steps

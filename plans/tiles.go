@@ -58,7 +58,7 @@ func (f *family) tile(c *call) bool {
 	if d >= 0 && !f.varies(l, d) {
 		t.repeatDim, t.repeat = d, l.size[d]
 	}
-	if run && t.repeat == 1 {
+	if run && t.repeat == 1 && (readsStrands || t.run >= wholeBlock) {
 		return false
 	}
 	t.outer = l.count() / (t.cycle * t.repeat)

@@ -1,0 +1,99 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// Packed codes in groups along a row: a piece of many groups is unpacked before
+// the kernel, or packed after it, and taken in one call.
+
+// packedGroups is how many groups there are in a piece, and pieces in a job.
+type packedGroups struct{ piece, perRow, pieces, perJob int64 }
+
+// packedGroups finds the pieces of a call's elements, and returns the number of
+// jobs; 0 where groups are long, may share a byte, or lie otherwise.
+func (f *family) packedGroups(c *call) int64 {
+	l, p := &c.all, &c.packedGroups
+	inner := l.dims - 1
+	n := l.size[inner]
+	if oneByOne || f.packed < 0 || f.scale < 0 || inner == 0 || n%2 != 0 || n > feedSize/2 || l.count() == 0 ||
+		f.varies(l, inner) || l.nibbles[inner] != 1 || l.nibbles[inner-1] != n || l.first%2 != 0 {
+		return 0
+	}
+	for k := range kernelOperands {
+		size := f.size[k]
+		if k != f.packed && !f.param[k] && l.start[k] != nil && (l.stride[k][inner] != size || l.stride[k][inner-1] != n*size) {
+			return 0
+		}
+	}
+	p.piece = max(1, cpu.TileSize/n)
+	p.perRow = ceilDiv(l.size[inner-1], p.piece)
+	p.pieces = p.perRow * (l.count() / (n * l.size[inner-1]))
+	p.perJob = max(1, jobSize/(p.piece*n))
+	return ceilDiv(p.pieces, p.perJob)
+}
+
+// packedGroupsJob makes the job of a kernel over some pieces.
+func packedGroupsJob(f *family, kernel cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		p, l, cur := &c.packedGroups, &c.all, &w.cursors[0]
+		inner := l.dims - 1
+		n, row := l.size[inner], l.size[inner-1]
+		for i := number * p.perJob; i < min((number+1)*p.perJob, p.pieces); i++ {
+			first := i % p.perRow * p.piece
+			groups := min(p.piece, row-first)
+			l.seek(cur, (i/p.perRow*row+first)*n, kernelOperands)
+			a := f.arm(w)
+			l.spans(a, cur)
+			f.feedGroups(w, l, cur, groups, kernel)
+		}
+	}
+}
+
+// feedGroups calls a kernel for a number of groups from a cursor on, whose spans
+// are in the worker's arguments.
+func (f *family) feedGroups(w *worker, l *layout, cur *cursor, groups int64, kernel cpu.Elementwise) {
+	a, inner := &w.args, l.dims-1
+	n, base := l.size[inner], l.start[f.packed]
+	codes := w.codes[:groups*n]
+	bytes := cpu.Span{P: unsafe.Pointer(&w.codes), Stride: 1, DType: byteType[l.packedType]}
+	if f.packed < firstOutput {
+		a.In[f.packed] = bytes
+		f.packing.Unpack(codes, base, cur.nibble, 1, l.packedType)
+	} else {
+		a.Out[f.packed-firstOutput], a.Stream = bytes, false
+	}
+	if n%wholeBlock == 0 || n >= shortFarRun {
+		a.Runs = cpu.Runs{Steps: int(groups), Strands: 1}
+		for k := range a.Runs.Step {
+			a.Runs.Step[k] = l.stride[k][inner-1]
+		}
+		a.Runs.Step[f.packed] = n
+		kernel(int(n), a)
+	} else {
+		f.expandParams(w, l, cur, groups)
+		kernel(int(groups*n), a)
+	}
+	if f.packed >= firstOutput {
+		f.packing.Pack(base, cur.nibble, 1, codes)
+	}
+}
+
+// expandParams makes the parameters of each element of a number of groups.
+func (f *family) expandParams(w *worker, l *layout, cur *cursor, groups int64) {
+	a, tile, inner := &w.args, &w.scratch.Tile, l.dims-1
+	for number := range 2 {
+		k := f.scale + number
+		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][inner-1], DType: a.In[k].DType}
+		each := s.Stride != 0
+		if each {
+			tile.Add(a, number, s, 0, int(groups), int(l.size[inner]), f.compute, f.expand)
+		} else {
+			tile.Add(a, number, s, 0, 1, 1, f.compute, f.expand)
+		}
+		a.In[k] = tile.Span(number, each, f.compute)
+	}
+	a.Ready = true
+}
