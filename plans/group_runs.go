@@ -14,16 +14,19 @@ import (
 func (f *family) groupRuns(c *call) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || f.packed >= 0 || c.blocks != 1 || m.dims > 1 || g.size[inner] < 2 || n > jobSize/2 {
+	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || m.dims > 1 || g.size[inner] < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && m.start[k] != nil && m.stride[k][0] != f.size[k] {
+		if !f.param[k] && k != f.packed && m.start[k] != nil && m.stride[k][0] != f.size[k] {
 			return 0
 		}
 	}
 	// Long calls, but some for each thread.
 	c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/int64(4*c.threads)))/n)
+	if f.packed >= 0 {
+		c.columnWidth = min(c.columnWidth, feedSize/n)
+	}
 	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
@@ -87,10 +90,13 @@ func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
 
 // armGroups is armTile for a call with a run for each group.
 func (f *family) armGroups(c *call, w *worker, first, groups int64) *cpu.Args {
-	a, g := f.armTile(c, w, first), &c.groups
+	a, g := f.armTile(c, w, first, groups), &c.groups
 	a.Runs.Steps, a.Runs.Strands = int(groups), 1
 	for k := range kernelOperands {
 		a.Runs.Step[k] = g.stride[k][g.dims-1]
+	}
+	if f.packed >= 0 {
+		a.Runs.Step[f.packed] = c.members.count()
 	}
 	for k := range a.In {
 		if f.param[k] {

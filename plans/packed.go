@@ -1,8 +1,6 @@
 package plans
 
 import (
-	"unsafe"
-
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -72,7 +70,7 @@ func (f *family) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n 
 	for at := int64(0); at < n; at += feedSize {
 		m := min(feedSize, n-at)
 		w.args = all.At(at)
-		bytes := cpu.Span{P: unsafe.Pointer(&w.codes), Stride: 1, DType: byteType[l.packedType]}
+		bytes := l.bytesOf(w)
 		first := number + at*stride
 		if f.packed < firstOutput {
 			w.args.In[f.packed] = bytes

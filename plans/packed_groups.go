@@ -56,14 +56,11 @@ func packedGroupsJob(f *family, kernel cpu.Elementwise) job {
 // are in the worker's arguments.
 func (f *family) feedGroups(w *worker, l *layout, cur *cursor, groups int64, kernel cpu.Elementwise) {
 	a, inner := &w.args, l.dims-1
-	n, base := l.size[inner], l.start[f.packed]
-	codes := w.codes[:groups*n]
-	bytes := cpu.Span{P: unsafe.Pointer(&w.codes), Stride: 1, DType: byteType[l.packedType]}
+	n := l.size[inner]
 	if f.packed < firstOutput {
-		a.In[f.packed] = bytes
-		f.packing.Unpack(codes, base, cur.nibble, 1, l.packedType)
+		f.unpack(w, l, cur.nibble, groups*n)
 	} else {
-		a.Out[f.packed-firstOutput], a.Stream = bytes, false
+		a.Out[f.packed-firstOutput], a.Stream = l.bytesOf(w), false
 	}
 	if n%wholeBlock == 0 || n >= shortFarRun {
 		a.Runs = cpu.Runs{Steps: int(groups), Strands: 1}
@@ -77,8 +74,26 @@ func (f *family) feedGroups(w *worker, l *layout, cur *cursor, groups int64, ker
 		kernel(int(groups*n), a)
 	}
 	if f.packed >= firstOutput {
-		f.packing.Pack(base, cur.nibble, 1, codes)
+		f.packing.Pack(l.start[f.packed], cur.nibble, 1, w.codes[:groups*n])
 	}
+}
+
+// unpack makes n codes of a layout from a half byte on a kernel's input.
+func (f *family) unpack(w *worker, l *layout, first, n int64) {
+	w.args.In[f.packed] = l.bytesOf(w)
+	f.packing.Unpack(w.codes[:n], l.start[f.packed], first, 1, l.packedType)
+}
+
+// bytesOf returns a worker's unpacked codes as a kernel's operand.
+func (l *layout) bytesOf(w *worker) cpu.Span {
+	return cpu.Span{P: unsafe.Pointer(&w.codes), Stride: 1, DType: byteType[l.packedType]}
+}
+
+// codesFollow reports whether the packed input's codes of groups of n elements, if
+// there is one, follow those of the group before, and can be unpacked for a kernel.
+func (f *family) codesFollow(c *call, n int64) bool {
+	g, m := &c.groups, &c.members
+	return f.packed < 0 || f.packed < firstOutput && n <= feedSize && (n == 1 || m.nibbles[0] == 1) && g.nibbles[g.dims-1] == n
 }
 
 // expandParams makes the parameters of each element of a number of groups.

@@ -28,12 +28,12 @@ func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup ||
 func (f *family) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || f.packed >= 0 || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
+	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
 		return 0
 	}
 	for k := range kernelOperands {
 		size := f.size[k]
-		if !f.param[k] && g.start[k] != nil && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
+		if !f.param[k] && k != f.packed && g.start[k] != nil && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
 			return 0
 		}
 	}
@@ -52,7 +52,7 @@ func (c *call) tilesOfGroups() int64 {
 func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		n := c.members.count()
-		a := f.armTile(c, w, first)
+		a := f.armTile(c, w, first, groups)
 		results := resultsOf[C](w, int(groups))
 		if fold.extremes != nil {
 			fold.extremes(&w.scratch, a.In[0], int(n), results)
@@ -66,7 +66,7 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 		}
 		fold.finish(w, &c.groups, &w.cursors[0], results)
 		if then != nil {
-			a = f.armTile(c, w, first)
+			a = f.armTile(c, w, first, groups)
 			f.groupParams(c, w, groups, n)
 			then(int(groups*n), a)
 		}
@@ -91,11 +91,11 @@ func (c *call) tileOfGroups(number int64) (first, groups int64) {
 	return number/tiles*side + column, min(c.columnWidth, side-column)
 }
 
-// armTile is arm, and moves the worker's cursor and the arguments to a group.
-// Parameters are left out.
-func (f *family) armTile(c *call, w *worker, group int64) *cpu.Args {
+// armTile is arm, and moves the worker's cursor and the arguments to some groups,
+// whose codes it unpacks. Parameters are left out.
+func (f *family) armTile(c *call, w *worker, first, groups int64) *cpu.Args {
 	a, at := f.arm(w), &w.cursors[0]
-	c.groups.seek(at, group, maxOperands)
+	c.groups.seek(at, first, maxOperands)
 	for k := range a.In {
 		if !f.param[k] {
 			a.In[k].P, a.In[k].Stride = at.at[k], a.In[k].DType.Size()
@@ -103,6 +103,9 @@ func (f *family) armTile(c *call, w *worker, group int64) *cpu.Args {
 	}
 	for k := range a.Out {
 		a.Out[k].P, a.Out[k].Stride = at.at[firstOutput+k], a.Out[k].DType.Size()
+	}
+	if f.packed >= 0 {
+		f.unpack(w, &c.groups, at.nibble, groups*c.members.count())
 	}
 	return a
 }
