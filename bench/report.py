@@ -22,7 +22,7 @@ TITLES = {
 
 
 def report(tables: dict[str, list[dict]], folder: Path) -> None:
-    text = "# Measured\n\nColumns: see ../README.md. A target that was missed is in bold, with the target.\n"
+    text = "# Measured\n\nColumns: see ../../README.md. A target that was missed is in bold, with the target.\n"
     for name, title in TITLES.items():
         text += f"\n## {title}\n\n{table(tables[name])}"
     grown = {r["huge_pages"]: r["MiB"] for r in tables["fresh"]}

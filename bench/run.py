@@ -1,7 +1,8 @@
 """Measures isobit beside PyTorch.
 
     python bench/run.py              every table below and a sweep of sizes and types:
-                                     JSON, Markdown and plots in bench/results
+                                     JSON, Markdown and plots in bench/results, in a folder for this
+                                     family of processors, and the table in README.md
     python bench/run.py --quick      the table of targets, 16M elements, 2 threads, in less than a minute
     python bench/run.py --fresh      large outputs that are new memory of the system, with huge pages and without
     python bench/run.py --small      eager calls on 512 elements
@@ -191,24 +192,38 @@ TABLES = {
 }
 
 
+def processor() -> str:
+    """Its maker and family, as a folder is named."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    maker = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(fields.get("vendor_id", ""))
+    return f"{maker}-family-{fields['cpu family']}" if maker else platform.machine()
+
+
 def everything(compile: bool) -> None:
     import subprocess
 
+    import readme
     from report import report
 
-    RESULTS.mkdir(exist_ok=True)
+    folder = RESULTS / processor()
+    folder.mkdir(parents=True, exist_ok=True)
     setting = {"torch": torch.__version__, "machine": platform.machine(), "isobit": isobit.info()}
     # The bests of both sides take a while to appear where neighbours use the memory too.
     tables = {"quick": quick(compile, patience=5)}
     tables |= {name: f(compile) for name, f in TABLES.items() if name not in ("quick", "fresh")}
-    part = RESULTS / "fresh.tmp"  # the allocator is told at the start of a process
+    part = folder / "fresh.tmp"  # the allocator is told at the start of a process
     environment = {k: v for k, v in measure.os.environ.items() if k not in measure.REUSE}
     subprocess.run([sys.executable, __file__, "--fresh", "--json", part], check=True, env=environment)
     tables["fresh"] = json.loads(part.read_text())
     part.unlink()
     tables["sweep"] = sweep(compile)
-    (RESULTS / "results.json").write_text(json.dumps({"setting": setting, **tables}, indent=1) + "\n")
-    report(tables, RESULTS)
+    (folder / "results.json").write_text(json.dumps({"setting": setting, **tables}, indent=1) + "\n")
+    report(tables, folder)
+    readme.update()
 
 
 def main() -> None:
