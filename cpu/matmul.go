@@ -9,6 +9,7 @@ type MatmulTile struct {
 	Bias            Span // N elements; may be absent
 	M, N, K         int64
 	More            bool           // chains go on from what Y holds
+	Far             bool           // Other comes from memory
 	Memory          unsafe.Pointer // as many bytes as the row's Bytes says
 	Scratch         *Scratch
 }

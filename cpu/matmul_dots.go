@@ -17,12 +17,15 @@ import (
 // along K.
 type matmulDots struct {
 	products matmulPanels // of copies
-	turned   func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, least *byte)
+	turned   matmulTurned[matmulTurnedDots]
 	swap     pairing // of neighbours in a row, count being of words
 	turn     pairing // and of 16 columns so many times 16 rows
 	rows     pairing // of each two rows
 	columns  pairing // of neighbours in a row of f32
 }
+
+// matmulTurnedDots is matmulTurnedRun that notes the least of b's bits.
+type matmulTurnedDots func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead, least *byte)
 
 // pairing makes rows of pairs. It returns the least of the elements' bits that are
 // not 0, shifted left by 1, less 1; noBits where all are 0.
@@ -49,10 +52,12 @@ func (r *matmulRow[C]) turnedDots(t *MatmulTile, p *matmulMemory, columns int64)
 		for i := range bits {
 			bits[i] = noBits
 		}
-		for n := int64(0); n < columns; n += dotSquare {
+		for n := int64(0); n < columns; {
+			run, wide := r.dots.turned.next(t, columns-n)
 			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
-			r.dots.turned((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
-				bias, y, yRow, begun, (*byte)(seen))
+			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/deep),
+				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth), (*byte)(seen))
+			n += wide
 		}
 		if !staysNormal(input, uint32(slices.Min(bits))) {
 			return 0

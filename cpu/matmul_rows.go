@@ -33,17 +33,40 @@ func (p *matmulPanels) next(left int64) *matmulKernel {
 	return &p.whole
 }
 
-// matmulType has the kernels for a type of b; turned takes columns of b where
-// these lie one after the other.
+// matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
+// asks for the columns from ahead on.
+type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
+
+// matmulTurned are kernels that take columns of b which lie one after the other:
+// a square of them at a time, or two.
+type matmulTurned[Run any] struct {
+	columns      int64 // of a square
+	square, wide Run
+}
+
+// next returns the kernel for the next of the columns that are left. Two squares
+// are for few rows: more keep the processor busy with one, and columns that come
+// from memory come faster where there are fewer.
+func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
+	if t.M <= matmulWideRows && !t.Far && left >= 2*u.columns {
+		return u.wide, 2 * u.columns
+	}
+	return u.square, u.columns
+}
+
+// matmulType has the kernels for a type of b.
 type matmulType struct {
 	needs ISA
 	other tensor.DType
 	matmulPanels
-	turned matmulKernel
+	turned matmulTurned[matmulTurnedRun]
 }
 
-func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, turned matmulRun) matmulType {
-	return matmulType{needs, other, matmulPanels{matmulKernel{2 * lanes, whole}, matmulKernel{lanes, half}}, matmulKernel{lanes, turned}}
+func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half matmulRun, turned, turnedWide matmulTurnedRun) matmulType {
+	return matmulType{
+		needs, other, matmulPanels{matmulKernel{2 * lanes, whole}, matmulKernel{lanes, half}},
+		matmulTurned[matmulTurnedRun]{lanes, turned, turnedWide},
+	}
 }
 
 func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {
@@ -61,7 +84,8 @@ const (
 	matmulTileBytes  = 1 << 10 // of a row of sums, and of a column of copies
 	matmulFew        = 24      // rows of Input for which Other is read where it lies:
 	matmulShallow    = 16      // so many of its rows at a time,
-	matmulAlong      = 1024    // or so many elements of its columns
+	matmulAlong      = 2048    // or so many elements of its columns,
+	matmulWideRows   = 2       // two squares for so many rows of Input
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
 	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
@@ -227,8 +251,12 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
 		steps := min(matmulAlong, depth-k)
 		r.copyInput(t, p, k, steps)
-		for n := int64(0); n < columns; n += r.there.turned.columns {
-			r.multiply(&r.there.turned, t, p, n, t.Other.Row(k, n).P, t.Other.Stride, steps/r.there.turned.columns, k, k+steps)
+		for n := int64(0); n < columns; {
+			run, wide := r.there.turned.next(t, columns-n)
+			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
+			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.turned.columns),
+				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth))
+			n += wide
 		}
 	}
 }
@@ -252,7 +280,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			r.copyInput(t, p, k, depth)
 			for n := begin; n < copiedFrom; {
 				kernel := r.there.next(copiedFrom - n)
-				r.multiply(kernel, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+				r.multiply(kernel.run, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 				n += kernel.columns
 			}
 			if depth > 0 && copiedFrom < end { // no pointer past Other's end
@@ -261,10 +289,22 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		}
 		for n := copiedFrom; n < end; {
 			kernel := panels.next(end - n)
-			r.multiply(kernel, t, p, n, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
+			r.multiply(kernel.run, t, p, n, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
 			n += kernel.columns
 		}
 	}
+}
+
+// ahead is where the columns of Other come that follow on steps along K, down to
+// depth, n being the next of them.
+func (t *MatmulTile) ahead(n, columns, k, steps, depth int64) *byte {
+	if n == columns {
+		n, k = 0, k+steps
+	}
+	if !t.Far || k == depth {
+		return nil
+	}
+	return (*byte)(t.Other.Row(k, n).P)
 }
 
 // copyInput copies what Input has along K, unless it is read where it lies.
@@ -279,9 +319,9 @@ func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64)
 
 // multiply adds to the sums from a column on, or begins them, what is along K from
 // from to to.
-func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
+func (r *matmulRow[C]) multiply(run matmulRun, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
 	bias, y, yRow, begun := r.result(t, p, n, from, to)
-	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps), bias, y, yRow, begun)
+	run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps), bias, y, yRow, begun)
 }
 
 // result is what kernels need besides the factors.

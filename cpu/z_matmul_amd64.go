@@ -119,58 +119,130 @@ func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int
 // matmulTurnedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX512BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX512F16 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX512F64 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX2F32 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX2BF16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX2F16 multiplies rows of a with 8 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulTurnedAVX2F64 multiplies rows of a with 4 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
+// From ahead on, if it is not nil, memory is asked for: as much of as many columns.
 //
 //go:noescape
-func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int)
+func matmulTurnedAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX512F32 multiplies rows of a with 32 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX512F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX512BF16 multiplies rows of a with 32 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX512F16 multiplies rows of a with 32 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX512F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX512F64 multiplies rows of a with 16 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX512F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX2F32 multiplies rows of a with 16 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX2F32(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX2BF16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX2F16 multiplies rows of a with 16 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
+
+// matmulTurnedWideAVX2F64 multiplies rows of a with 8 columns of b, as long as so many squares,
+// which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+// ahead is not used.
+//
+//go:noescape
+func matmulTurnedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
 // matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.
 //
@@ -186,7 +258,13 @@ func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps 
 // 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.
 //
 //go:noescape
-func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)
+func matmulTurnedDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
+
+// matmulTurnedWideDotsAVX512 is matmulTurnedWideAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
+// 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.
+//
+//go:noescape
+func matmulTurnedWideDotsAVX512(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)
 
 // swapPairsAVX512 makes so many rows of pairs of neighbours in a row of bf16, which count words hold.
 // It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.

@@ -57,6 +57,7 @@ var matmul = op{
 			pl.run = func(*call) error { return nil }
 			return nil
 		}
+		mm.far = tensor.NumElements(other)*dtype.Size() > streamFrom/2
 		threads := int64(pl.threads())
 		mm.divide(threads)
 		threads = min(threads, mm.jobs)
@@ -84,6 +85,7 @@ type matmulPlan struct {
 	down, across   int64 // tiles
 	jobs           int64
 	bytes          int64 // of workspace for a thread
+	far            bool  // other comes from memory
 }
 
 // divide makes tiles.
@@ -99,7 +101,7 @@ func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
 	t := &w.ownArgs().matmul
 	*t = cpu.MatmulTile{
 		Input: batchOf(&c.args[0], batch), Other: batchOf(&c.args[1], batch), Y: batchOf(&c.args[3], batch), Bias: vectorOf(&c.args[2]),
-		K: mm.k, Scratch: &w.scratch,
+		K: mm.k, Far: mm.far, Scratch: &w.scratch,
 	}
 	if mm.bytes > 0 {
 		t.Memory = unsafe.Pointer(&c.workspace[int64(w.number)*mm.bytes])

@@ -49,7 +49,7 @@ func eachMatmul(c *build.Context, name string, emit func(k *kernel, name string)
 // multiplyRows emits what multiplies all rows of a, as many at a time as can be.
 func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg.GPVirtual)) {
 	c := k.c
-	a, row, left, y := param(c, "a"), param(c, "aRow"), param(c, "rows"), param(c, "y")
+	a, row, left, y := param(c, "a"), param(c, "aRow"), place(c, "rows"), param(c, "y")
 	for _, count := range counts {
 		again, fewer := k.newLabel("rows"), k.newLabel("fewer")
 		c.Label(again)
@@ -89,7 +89,7 @@ func (k *kernel) chains(vectors int) func(count int, a, row, y reg.GPVirtual) {
 				k.multiplyAdd(panel[j], x, sum[j])
 			}
 		}
-		rows.moveOn(c, k.compute.size)
+		rows.moveOn(c, operand.U32(k.compute.size))
 		c.ADDQ(bRow, b)
 		c.DECQ(steps)
 		c.JMP(operand.LabelRef(loop))

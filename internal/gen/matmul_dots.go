@@ -22,10 +22,13 @@ func matmulDots(c *build.Context) {
 			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")
 		k.multiplyRows(matmulCounts[true], k.chains(matmulVectors-i))
 	}
-	beginFunction(c, "matmulTurnedDotsAVX512", "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, least *byte)",
-		"matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
-		"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
-	k.multiplyRows(matmulTurnedCounts[true], k.turnedChains)
+	for _, panel := range matmulTurned {
+		name := panel.name + "DotsAVX512"
+		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)",
+			name+" is "+panel.name+"AVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
+			"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
+		k.multiplyRows(panel.counts[true], k.turnedChains(panel.squares))
+	}
 	for _, p := range pairings {
 		p.function(k)
 	}
@@ -212,24 +215,24 @@ func (k *kernel) turnPairs() {
 	c.Label(loop)
 	c.TESTQ(squares, squares)
 	c.JLE(operand.LabelRef(end))
-	for _, v := range k.transpose(k.pairsOf(columns, seen)) {
+	square := make(value, k.lanes)
+	for i := range square {
+		square[i] = k.out.load(k, memory{columns.at(i)})
+		k.pair(square[i], seen)
+	}
+	for _, v := range k.transpose(square) {
 		c.VMOVDQU32(v, operand.Mem{Base: to})
 		c.ADDQ(toRow, to)
 	}
-	columns.moveOn(c, 4*k.lanes)
+	columns.moveOn(c, operand.U32(4*k.lanes))
 	c.DECQ(squares)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)
 	seen.end()
 }
 
-// pairsOf loads a square of pairs.
-func (k *kernel) pairsOf(columns rows, seen *leastSeen) value {
-	square := make(value, k.lanes)
-	for i := range square {
-		square[i] = k.out.load(k, memory{columns.at(i)})
-		seen.see(square[i], k.vector())
-		k.c.VPROLD(operand.Imm(16), square[i], square[i])
-	}
-	return square
+// pair makes pairs of neighbours in place.
+func (k *kernel) pair(v reg.VecVirtual, seen *leastSeen) {
+	seen.see(v, k.vector())
+	k.c.VPROLD(operand.Imm(16), v, v)
 }

@@ -149,7 +149,7 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 		w.weights(half, use)
 	}
 	c.ADDQ(operand.U32(w.bytes), w.q)
-	r.moveOn(c, bytes)
+	r.moveOn(c, operand.U32(bytes))
 	c.DECQ(w.steps)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)

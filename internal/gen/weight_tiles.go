@@ -128,8 +128,8 @@ func (k weightKernel) tile(count int, wFirst, row reg.GPVirtual) {
 			k.add(v, weights[j], to)
 		}
 	}
-	x.moveOn(c, k.isa.bytes)
-	w.moveOn(c, k.isa.bytes)
+	x.moveOn(c, operand.U32(k.isa.bytes))
+	w.moveOn(c, operand.U32(k.isa.bytes))
 	c.DECQ(left)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(end)
@@ -170,10 +170,10 @@ func (r rows) at(row int) operand.Mem {
 	return operand.Mem{Base: base, Index: r.step, Scale: uint8(row % 3)}
 }
 
-// moveOn moves all rows on by bytes.
-func (r rows) moveOn(c *build.Context, bytes int) {
+// moveOn moves all rows on by so many bytes.
+func (r rows) moveOn(c *build.Context, bytes operand.Op) {
 	for _, p := range r.third {
-		c.ADDQ(operand.U32(bytes), p)
+		c.ADDQ(bytes, p)
 	}
 }
 
@@ -196,7 +196,7 @@ func packStripes(c *build.Context) {
 			k.emit("VMOVUPS", x, to.at(v))
 		}
 		c.ADDQ(operand.U32(laneBytes), from)
-		to.moveOn(c, isa.bytes)
+		to.moveOn(c, operand.U32(isa.bytes))
 		c.DECQ(steps)
 		c.JMP(operand.LabelRef("stripe"))
 		c.Label("done")
