@@ -74,7 +74,7 @@ func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, 
 			k.forCalls(n, data, a, func(_, m int) { k.output(m, a) })
 		})
 		return func(n int, a *Args) {
-			if a.Runs.Steps == 0 || !k.runs(n, data, a) {
+			if a.Runs.Steps == 0 || !k.runs(n, data, a) && !k.rows(n, data, a) {
 				one(n, a)
 			}
 		}

@@ -31,7 +31,8 @@ type Args struct {
 // one after the other, Strands side by side; no Steps mean one run. Step and
 // Apart are how many bytes of each input, then of each output, lie between a run
 // and the next of its strand, and of the strand beside it. Parameters are the
-// same all along a run. A striped kernel takes one strand, of MaxGroupRuns at
+// same all along a run, or, where they are Ready, one for each element and the
+// same in all runs. A striped kernel takes one strand, of MaxGroupRuns at
 // most: each is a group of its own, and leaves its sums in LanesOfGroup.
 type Runs struct {
 	Steps, Strands int

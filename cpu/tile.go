@@ -20,7 +20,7 @@ const (
 // as LoadParams makes them. A parameter of several elements is loaded once and
 // repeated. So one call of a kernel takes many short groups.
 type ParamTile struct {
-	memory [2][tileSlack + TileSize + tileSlack]float64
+	memory [2][tileSlack + TileSize + tileSlack + streamAlignment/8]float64
 	loaded [TileSize]float64
 }
 
@@ -41,10 +41,11 @@ func expandGo[C Compute](dst, src unsafe.Pointer, count, run int) {
 	}
 }
 
-// at returns where the parameters of an element lie; parameter is 0 for scales,
-// 1 for zero points.
+// at returns where the parameters of an element lie, those of the first at a multiple of
+// a register; parameter is 0 for scales, 1 for zero points.
 func (t *ParamTile) at(parameter, element int, compute tensor.DType) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(&t.memory[parameter]), (tileSlack+element)*int(compute.Size()))
+	p := unsafe.Pointer(&t.memory[parameter])
+	return unsafe.Add(p, int(-uintptr(p)%streamAlignment)+(tileSlack+element)*int(compute.Size()))
 }
 
 // Add gives the elements from at on the next count parameters of a span, each

@@ -191,6 +191,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -271,11 +275,11 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBD.Z (DX), K1, Z1
-	VCVTDQ2PS   Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
+	VPMOVSXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -284,6 +288,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -474,6 +490,10 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -554,11 +574,11 @@ loaded28:
 	VMOVUPD.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBD.Z (DX), K1, Y1
-	VCVTDQ2PD   Y1, Z1
-	VSUBPD      Z4, Z1, Z1
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (BX)
+	VPMOVSXBD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
 	ADDQ        $+8, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -567,6 +587,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -763,6 +795,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -847,12 +883,12 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBD.Z (DX), K1, Z1
-	VCVTDQ2PS   Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VPMOVSXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -861,6 +897,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1090,6 +1138,10 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -1190,18 +1242,18 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z9
 
 loaded29:
-	VPMOVSXBD.Z (DX), K1, Z4
-	VCVTDQ2PS   Z4, Z4
-	VSUBPS      Z9, Z4, Z4
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (BX)
+	VPMOVSXBD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -1210,6 +1262,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1506,6 +1570,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -1586,11 +1654,11 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBD.Z (DX), K1, Z1
-	VCVTDQ2PS   Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
+	VPMOVZXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -1599,6 +1667,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1789,6 +1869,10 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -1869,11 +1953,11 @@ loaded28:
 	VMOVUPD.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBD.Z (DX), K1, Y1
-	VCVTDQ2PD   Y1, Z1
-	VSUBPD      Z4, Z1, Z1
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (BX)
+	VPMOVZXBD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
 	ADDQ        $+8, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -1882,6 +1966,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2078,6 +2174,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -2162,12 +2262,12 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBD.Z (DX), K1, Z1
-	VCVTDQ2PS   Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VPMOVZXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -2176,6 +2276,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2405,6 +2517,10 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -2505,18 +2621,18 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z9
 
 loaded29:
-	VPMOVZXBD.Z (DX), K1, Z4
-	VCVTDQ2PS   Z4, Z4
-	VSUBPS      Z9, Z4, Z4
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (BX)
+	VPMOVZXBD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -2525,6 +2641,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2751,6 +2879,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -2855,17 +2987,17 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBW.Z (DX), K1, Y1
-	VPSLLW      $0x07, Y1, Y1
-	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y1, Y1
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      all32_43800000<>+0(SB), Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
+	VPMOVSXBW.Z (DX), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS      all32_43800000<>+0(SB), Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -2874,6 +3006,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3178,6 +3322,10 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -3286,18 +3434,18 @@ loaded28:
 	VMOVUPD.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBW.Z (DX), K1, X1
-	VPSLLW      $0x07, X1, X1
-	VPANDD      all32_3f803f80<>+0(SB), X1, X2
-	VPCMPEQW    all32_3f803f80<>+0(SB), X2, K2
-	VPANDD      all32_bf80bf80<>+0(SB), X1, X1
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X1
-	VCVTPH2PS   X1, Y1
-	VMULPS      all32_43800000<>+0(SB), Y1, Y1
-	VCVTPS2PD   Y1, Z1
-	VSUBPD      Z4, Z1, Z1
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (BX)
+	VPMOVSXBW.Z (DX), K1, X8
+	VPSLLW      $0x07, X8, X8
+	VPANDD      all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW    all32_3f803f80<>+0(SB), X9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X8
+	VCVTPH2PS   X8, Y8
+	VMULPS      all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
 	ADDQ        $+8, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -3306,6 +3454,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3538,6 +3698,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -3646,18 +3810,18 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVSXBW.Z (DX), K1, Y1
-	VPSLLW      $0x07, Y1, Y1
-	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y1, Y1
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      all32_43800000<>+0(SB), Z1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VPMOVSXBW.Z (DX), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS      all32_43800000<>+0(SB), Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -3666,6 +3830,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3931,6 +4107,10 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -4055,24 +4235,24 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z9
 
 loaded29:
-	VPMOVSXBW.Z (DX), K1, Y4
-	VPSLLW      $0x07, Y4, Y4
-	VPANDD      all32_3f803f80<>+0(SB), Y4, Y6
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y4
-	VCVTPH2PS   Y4, Z4
-	VMULPS      all32_43800000<>+0(SB), Z4, Z4
-	VSUBPS      Z9, Z4, Z4
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (BX)
+	VPMOVSXBW.Z (DX), K1, Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y13
+	VCVTPH2PS   Y13, Z13
+	VMULPS      all32_43800000<>+0(SB), Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -4081,6 +4261,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4277,6 +4469,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -4361,12 +4557,12 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBW.Z (DX), K1, Y1
-	VPSLLW      $0x08, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
+	VPMOVZXBW.Z (DX), K1, Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -4375,6 +4571,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4577,6 +4785,10 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -4665,13 +4877,13 @@ loaded28:
 	VMOVUPD.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBW.Z (DX), K1, X1
-	VPSLLW      $0x08, X1, X1
-	VCVTPH2PS   X1, Y1
-	VCVTPS2PD   Y1, Z1
-	VSUBPD      Z4, Z1, Z1
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (BX)
+	VPMOVZXBW.Z (DX), K1, X8
+	VPSLLW      $0x08, X8, X8
+	VCVTPH2PS   X8, Y8
+	VCVTPS2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
 	ADDQ        $+8, DX
 	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
@@ -4680,6 +4892,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4882,6 +5106,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -4970,13 +5198,13 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VPMOVZXBW.Z (DX), K1, Y1
-	VPSLLW      $0x08, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VPMOVZXBW.Z (DX), K1, Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -4985,6 +5213,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5220,6 +5460,10 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -5324,19 +5568,19 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z9
 
 loaded29:
-	VPMOVZXBW.Z (DX), K1, Y4
-	VPSLLW      $0x08, Y4, Y4
-	VCVTPH2PS   Y4, Z4
-	VSUBPS      Z9, Z4, Z4
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (BX)
+	VPMOVZXBW.Z (DX), K1, Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
 	ADDQ        $+16, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -5345,6 +5589,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5532,6 +5788,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -5611,10 +5871,10 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VMOVUPS.Z (DX), K1, Z1
-	VSUBPS    Z4, Z1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)
+	VMOVUPS.Z (DX), K1, Z8
+	VSUBPS    Z4, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VMOVUPS   Z8, K1, (BX)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
@@ -5623,6 +5883,18 @@ loaded29:
 	JMP       some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5810,6 +6082,10 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -5889,10 +6165,10 @@ loaded28:
 	VMOVUPD.Z (DI), K1, Z4
 
 loaded29:
-	VMOVUPD.Z (DX), K1, Z1
-	VSUBPD    Z4, Z1, Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (BX)
+	VMOVUPD.Z (DX), K1, Z8
+	VSUBPD    Z4, Z8, Z8
+	VMULPD    Z0, Z8, Z8
+	VMOVUPD   Z8, K1, (BX)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
@@ -5901,6 +6177,18 @@ loaded29:
 	JMP       some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -6092,6 +6380,10 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -6173,11 +6465,11 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded29:
-	VCVTPH2PS.Z (DX), K1, Z1
-	VSUBPS      Z4, Z1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VCVTPH2PS.Z (DX), K1, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -6186,6 +6478,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -6416,6 +6720,10 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -6517,18 +6825,18 @@ loaded28:
 	VMOVUPS.Z (DI), K1, Z9
 
 loaded29:
-	VPMOVZXWD.Z (DX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VSUBPS      Z9, Z5, Z5
-	VMULPS      Z4, Z5, Z5
-	VPTESTMD    Z0, Z5, K2
-	VPADDD      Z1, Z5, Z6
-	VPADDD      Z2, Z5, K2, Z6
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z5
-	VPMOVDW     Z5, Y5
-	VMOVDQU16   Y5, K1, (BX)
+	VPMOVZXWD.Z (DX), K1, Z13
+	VPSLLD      $0x10, Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z4, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -6537,6 +6845,18 @@ loaded29:
 	JMP         some26
 
 done27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -6784,6 +7104,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -6832,6 +7156,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -6925,6 +7261,10 @@ one1:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -6973,6 +7313,18 @@ stored18:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -7178,6 +7530,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -7228,6 +7584,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -7493,6 +7861,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -7555,6 +7927,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -7768,6 +8152,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -7816,6 +8204,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -7909,6 +8309,10 @@ one1:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -7957,6 +8361,18 @@ stored18:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -8162,6 +8578,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -8212,6 +8632,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -8477,6 +8909,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -8539,6 +8975,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -8794,6 +9242,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -8854,6 +9306,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -8963,6 +9427,10 @@ one1:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -9027,6 +9495,18 @@ stored18:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -9292,6 +9772,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -9354,6 +9838,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -9679,6 +10175,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -9753,6 +10253,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -9958,6 +10470,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -10008,6 +10524,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -10107,6 +10635,10 @@ one1:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -10161,6 +10693,18 @@ stored18:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -10376,6 +10920,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -10428,6 +10976,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -10703,6 +11263,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -10767,6 +11331,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -10955,6 +11531,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -11001,6 +11581,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -11092,6 +11684,10 @@ one1:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -11138,6 +11734,18 @@ stored18:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -11334,6 +11942,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -11382,6 +11994,18 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -11648,6 +12272,10 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -11710,5 +12338,17 @@ stored29:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET

@@ -174,6 +174,10 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -235,9 +239,9 @@ some25:
 	VMOVUPS.Z (SI), K1, Z0
 
 loaded27:
-	VMOVUPS.Z (DX), K1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)
+	VMOVUPS.Z (DX), K1, Z4
+	VMULPS    Z0, Z4, Z4
+	VMOVUPS   Z4, K1, (BX)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
@@ -245,6 +249,17 @@ loaded27:
 	JMP       some25
 
 done26:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -418,6 +433,10 @@ one1:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD (SI), Z3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000020
 	JLT        blocks20
@@ -479,9 +498,9 @@ some25:
 	VMOVUPD.Z (SI), K1, Z0
 
 loaded27:
-	VMOVUPD.Z (DX), K1, Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (BX)
+	VMOVUPD.Z (DX), K1, Z4
+	VMULPD    Z0, Z4, Z4
+	VMOVUPD   Z4, K1, (BX)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
@@ -489,6 +508,17 @@ loaded27:
 	JMP       some25
 
 done26:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -666,6 +696,10 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -729,10 +763,10 @@ some25:
 	VMOVUPS.Z (SI), K1, Z0
 
 loaded27:
-	VCVTPH2PS.Z (DX), K1, Z1
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
+	VCVTPH2PS.Z (DX), K1, Z4
+	VMULPS      Z0, Z4, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (BX)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -740,6 +774,17 @@ loaded27:
 	JMP         some25
 
 done26:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -956,6 +1001,10 @@ one1:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block19:
 	CMPQ       AX, $0x00000040
 	JLT        blocks20
@@ -1039,17 +1088,17 @@ some25:
 	VMOVUPS.Z (SI), K1, Z4
 
 loaded27:
-	VPMOVZXWD.Z (DX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z4, Z5, Z5
-	VPTESTMD    Z0, Z5, K2
-	VPADDD      Z1, Z5, Z6
-	VPADDD      Z2, Z5, K2, Z6
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z5
-	VPMOVDW     Z5, Y5
-	VMOVDQU16   Y5, K1, (BX)
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMULPS      Z4, Z9, Z9
+	VPTESTMD    Z0, Z9, K2
+	VPADDD      Z1, Z9, Z10
+	VPADDD      Z2, Z9, K2, Z10
+	VCMPPS      $0x03, Z9, Z9, K2
+	VMOVDQU32   Z3, K2, Z10
+	VPSRLD      $0x10, Z10, Z9
+	VPMOVDW     Z9, Y9
+	VMOVDQU16   Y9, K1, (BX)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
@@ -1057,6 +1106,17 @@ loaded27:
 	JMP         some25
 
 done26:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1388,6 +1448,10 @@ one1:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -1425,6 +1489,17 @@ stored28:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1510,6 +1585,10 @@ one1:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block12:
 	CMPQ       AX, $0x00000008
 	JLT        blocks13
@@ -1547,6 +1626,17 @@ stored17:
 	JMP  block12
 
 blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1728,6 +1818,10 @@ one1:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -1767,6 +1861,17 @@ stored28:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2018,6 +2123,10 @@ one1:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 block23:
 	CMPQ       AX, $0x00000010
 	JLT        blocks24
@@ -2071,6 +2180,17 @@ stored28:
 	JMP  block23
 
 blocks24:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 

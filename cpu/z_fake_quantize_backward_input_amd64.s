@@ -283,6 +283,11 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -406,25 +411,25 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded37:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
 	JNE       reciprocal38
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z10, Z10
 	JMP       divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPS $0x08, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VCMPPS      $0x1d, Z8, Z1, K2
-	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VMOVUPS.Z   (DX), K1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VMOVUPS     Z1, K1, (SI)
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z4, Z10, Z10
+	VCMPPS      $0x1d, Z8, Z10, K2
+	VCMPPS      $0x12, Z9, Z10, K2, K2
+	VMOVUPS.Z   (DX), K1, Z10
+	VMOVAPS.Z   Z10, K2, Z10
+	VMOVUPS     Z10, K1, (SI)
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
@@ -434,6 +439,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -734,6 +753,11 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000020
 	JLT        blocks26
@@ -857,25 +881,25 @@ loaded36:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded37:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
 	JNE       reciprocal38
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z10, Z10
 	JMP       divided39
 
 reciprocal38:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD  Z0, Z11, Z11
+	VMULPD  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPD $0x08, Z1, Z1
-	VADDPD      Z4, Z1, Z1
-	VCMPPD      $0x1d, Z8, Z1, K2
-	VCMPPD      $0x12, Z9, Z1, K2, K2
-	VMOVUPD.Z   (DX), K1, Z1
-	VMOVAPD.Z   Z1, K2, Z1
-	VMOVUPD     Z1, K1, (SI)
+	VRNDSCALEPD $0x08, Z10, Z10
+	VADDPD      Z4, Z10, Z10
+	VCMPPD      $0x1d, Z8, Z10, K2
+	VCMPPD      $0x12, Z9, Z10, K2, K2
+	VMOVUPD.Z   (DX), K1, Z10
+	VMOVAPD.Z   Z10, K2, Z10
+	VMOVUPD     Z10, K1, (SI)
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
@@ -885,6 +909,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1179,6 +1217,11 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -1302,26 +1345,26 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded37:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z10
 	CMPB        75(CX), $0x00
 	JNE         reciprocal38
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z10, Z10
 	JMP         divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPS $0x08, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VCMPPS      $0x1d, Z8, Z1, K2
-	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z4, Z10, Z10
+	VCMPPS      $0x1d, Z8, Z10, K2
+	VCMPPS      $0x12, Z9, Z10, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z10
+	VMOVAPS.Z   Z10, K2, Z10
+	VCVTPS2PH   $0x00, Z10, Y10
+	VMOVDQU16   Y10, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -1331,6 +1374,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1624,6 +1681,11 @@ one1:
 	VBROADCASTSS 56(CX), Z9
 	VBROADCASTSS 64(CX), Z10
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -1751,29 +1813,29 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z5
 
 loaded37:
-	VPMOVZXWD.Z (BX), K1, Z1
-	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD.Z (BX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
 	CMPB        75(CX), $0x00
 	JNE         reciprocal38
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z11, Z11
 	JMP         divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z0, Z12, Z12
+	VMULPS  Z12, Z11, Z11
 
 divided39:
-	VRNDSCALEPS $0x08, Z1, Z1
-	VADDPS      Z5, Z1, Z1
-	VCMPPS      $0x1d, Z9, Z1, K2
-	VCMPPS      $0x12, Z10, Z1, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VPSRLD      $0x10, Z1, Z1
-	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VRNDSCALEPS $0x08, Z11, Z11
+	VADDPS      Z5, Z11, Z11
+	VCMPPS      $0x1d, Z9, Z11, K2
+	VCMPPS      $0x12, Z10, Z11, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVAPS.Z   Z11, K2, Z11
+	VPSRLD      $0x10, Z11, Z11
+	VPMOVDW     Z11, Y11
+	VMOVDQU16   Y11, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -1783,6 +1845,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1893,6 +1969,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
@@ -2008,23 +2089,23 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS    $0x1d, Z5, Z1, K2
-	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (DX), K1, Z1
-	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (SI)
+	VCMPPS    $0x1d, Z5, Z4, K2
+	VCMPPS    $0x12, Z6, Z4, K2, K2
+	VMOVUPS.Z (DX), K1, Z4
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVUPS   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2034,6 +2115,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2057,6 +2152,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000020
@@ -2173,23 +2273,23 @@ loaded13:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD  Z0, Z7, Z7
+	VMULPD  Z7, Z4, Z4
 
 divided16:
-	VCMPPD    $0x1d, Z5, Z1, K2
-	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (DX), K1, Z1
-	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (SI)
+	VCMPPD    $0x1d, Z5, Z4, K2
+	VCMPPD    $0x12, Z6, Z4, K2, K2
+	VMOVUPD.Z (DX), K1, Z4
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVUPD   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2199,6 +2299,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2222,6 +2336,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -2338,24 +2457,24 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z4
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z4, Z4
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS      $0x1d, Z5, Z1, K2
-	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VCMPPS      $0x1d, Z5, Z4, K2
+	VCMPPS      $0x12, Z6, Z4, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -2365,6 +2484,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2390,6 +2523,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z6
 	VBROADCASTSS 64(CX), Z7
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
@@ -2509,27 +2647,27 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z5
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD.Z (BX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z1, Z0, Z0
+	VDIVPS      Z1, Z5, Z5
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z1, Z2, Z2
-	VMULPS  Z2, Z0, Z0
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z1, Z8, Z8
+	VMULPS  Z8, Z5, Z5
 
 divided16:
-	VCMPPS      $0x1d, Z6, Z0, K2
-	VCMPPS      $0x12, Z7, Z0, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVAPS.Z   Z0, K2, Z0
-	VPSRLD      $0x10, Z0, Z0
-	VPMOVDW     Z0, Y0
-	VMOVDQU16   Y0, K1, (SI)
+	VCMPPS      $0x1d, Z6, Z5, K2
+	VCMPPS      $0x12, Z7, Z5, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VPSRLD      $0x10, Z5, Z5
+	VPMOVDW     Z5, Y5
+	VMOVDQU16   Y5, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -2539,6 +2677,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2562,6 +2714,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -2678,23 +2835,23 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS    $0x1d, Z5, Z1, K2
-	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (DX), K1, Z1
-	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (SI)
+	VCMPPS    $0x1d, Z5, Z4, K2
+	VCMPPS    $0x12, Z6, Z4, K2, K2
+	VMOVUPS.Z (DX), K1, Z4
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVUPS   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2704,6 +2861,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2727,6 +2898,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000020
@@ -2843,23 +3019,23 @@ loaded13:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD  Z0, Z7, Z7
+	VMULPD  Z7, Z4, Z4
 
 divided16:
-	VCMPPD    $0x1d, Z5, Z1, K2
-	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (DX), K1, Z1
-	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (SI)
+	VCMPPD    $0x1d, Z5, Z4, K2
+	VCMPPD    $0x12, Z6, Z4, K2, K2
+	VMOVUPD.Z (DX), K1, Z4
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVUPD   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2869,6 +3045,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2892,6 +3082,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -3008,24 +3203,24 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z4
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z4, Z4
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS      $0x1d, Z5, Z1, K2
-	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VCMPPS      $0x1d, Z5, Z4, K2
+	VCMPPS      $0x12, Z6, Z4, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -3035,6 +3230,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3059,6 +3268,11 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z5
 	VBROADCASTSS 56(CX), Z6
 	VBROADCASTSS 64(CX), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -3179,27 +3393,27 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z5
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD.Z (BX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z1, Z0, Z0
+	VDIVPS      Z1, Z5, Z5
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z1, Z2, Z2
-	VMULPS  Z2, Z0, Z0
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z1, Z8, Z8
+	VMULPS  Z8, Z5, Z5
 
 divided16:
-	VCMPPS      $0x1d, Z6, Z0, K2
-	VCMPPS      $0x12, Z7, Z0, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVAPS.Z   Z0, K2, Z0
-	VPSRLD      $0x10, Z0, Z0
-	VPMOVDW     Z0, Y0
-	VMOVDQU16   Y0, K1, (SI)
+	VCMPPS      $0x1d, Z6, Z5, K2
+	VCMPPS      $0x12, Z7, Z5, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VPSRLD      $0x10, Z5, Z5
+	VPMOVDW     Z5, Y5
+	VMOVDQU16   Y5, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -3209,6 +3423,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3542,6 +3770,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -3615,6 +3848,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3743,6 +3990,11 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block14:
 	CMPQ       AX, $0x00000008
 	JLT        blocks15
@@ -3816,6 +4068,20 @@ stored22:
 	JMP  block14
 
 blocks15:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4155,6 +4421,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -4230,6 +4501,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4589,6 +4874,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -4668,6 +4958,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4688,6 +4992,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
@@ -4757,6 +5066,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4777,6 +5100,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
@@ -4846,6 +5174,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4865,6 +5207,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -4937,6 +5284,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4956,6 +5317,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5032,6 +5398,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5051,6 +5431,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5121,6 +5506,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5140,6 +5539,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000008
@@ -5210,6 +5614,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5229,6 +5647,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5301,6 +5724,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5320,6 +5757,11 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5396,5 +5838,19 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET

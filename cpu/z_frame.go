@@ -42,10 +42,11 @@ type frame struct {
 	outTurn    int
 	outStep    int
 	sumStep    int // from where a run leaves sum0 and sum1 to the accumulators of the next
-	in0Row     int // where the kernel notes that a run begins
+	in0Row     int // where the kernel notes that a run, or a row, begins
 	in1Row     int
 	outRow     int
 	small      bool // bounds and lengths allow quick codes where scales are chosen
+	rows       int  // how many rows of elements have the parameters of these, a Step apart; 0: there is one
 }
 
 // runParams is the parameters of many runs.

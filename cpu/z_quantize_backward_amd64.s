@@ -289,6 +289,11 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -416,26 +421,26 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded37:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
 	JNE       reciprocal38
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z10, Z10
 	JMP       divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPS $0x08, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VCMPPS      $0x1d, Z8, Z1, K2
-	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VMOVUPS.Z   (DX), K1, Z1
-	VDIVPS      Z0, Z1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VMOVUPS     Z1, K1, (SI)
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z4, Z10, Z10
+	VCMPPS      $0x1d, Z8, Z10, K2
+	VCMPPS      $0x12, Z9, Z10, K2, K2
+	VMOVUPS.Z   (DX), K1, Z10
+	VDIVPS      Z0, Z10, Z10
+	VMOVAPS.Z   Z10, K2, Z10
+	VMOVUPS     Z10, K1, (SI)
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
@@ -445,6 +450,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -751,6 +770,11 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000020
 	JLT        blocks26
@@ -878,26 +902,26 @@ loaded36:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded37:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
 	JNE       reciprocal38
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z10, Z10
 	JMP       divided39
 
 reciprocal38:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD  Z0, Z11, Z11
+	VMULPD  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPD $0x08, Z1, Z1
-	VADDPD      Z4, Z1, Z1
-	VCMPPD      $0x1d, Z8, Z1, K2
-	VCMPPD      $0x12, Z9, Z1, K2, K2
-	VMOVUPD.Z   (DX), K1, Z1
-	VDIVPD      Z0, Z1, Z1
-	VMOVAPD.Z   Z1, K2, Z1
-	VMOVUPD     Z1, K1, (SI)
+	VRNDSCALEPD $0x08, Z10, Z10
+	VADDPD      Z4, Z10, Z10
+	VCMPPD      $0x1d, Z8, Z10, K2
+	VCMPPD      $0x12, Z9, Z10, K2, K2
+	VMOVUPD.Z   (DX), K1, Z10
+	VDIVPD      Z0, Z10, Z10
+	VMOVAPD.Z   Z10, K2, Z10
+	VMOVUPD     Z10, K1, (SI)
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
@@ -907,6 +931,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1207,6 +1245,11 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -1334,27 +1377,27 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded37:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z10
 	CMPB        75(CX), $0x00
 	JNE         reciprocal38
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z10, Z10
 	JMP         divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
 
 divided39:
-	VRNDSCALEPS $0x08, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VCMPPS      $0x1d, Z8, Z1, K2
-	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VDIVPS      Z0, Z1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z4, Z10, Z10
+	VCMPPS      $0x1d, Z8, Z10, K2
+	VCMPPS      $0x12, Z9, Z10, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z10
+	VDIVPS      Z0, Z10, Z10
+	VMOVAPS.Z   Z10, K2, Z10
+	VCVTPS2PH   $0x00, Z10, Y10
+	VMOVDQU16   Y10, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -1364,6 +1407,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -1697,6 +1754,11 @@ one1:
 	VBROADCASTSS 56(CX), Z13
 	VBROADCASTSS 64(CX), Z14
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block25:
 	CMPQ       AX, $0x00000040
 	JLT        blocks26
@@ -1848,35 +1910,35 @@ loaded36:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded37:
-	VPMOVZXWD.Z (BX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD.Z (BX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
 	JNE         reciprocal38
-	VDIVPS      Z4, Z5, Z5
+	VDIVPS      Z4, Z15, Z15
 	JMP         divided39
 
 reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z4, Z6, Z6
-	VMULPS  Z6, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z4, Z16, Z16
+	VMULPS  Z16, Z15, Z15
 
 divided39:
-	VRNDSCALEPS $0x08, Z5, Z5
-	VADDPS      Z9, Z5, Z5
-	VCMPPS      $0x1d, Z13, Z5, K2
-	VCMPPS      $0x12, Z14, Z5, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VDIVPS      Z4, Z5, Z5
-	VMOVAPS.Z   Z5, K2, Z5
-	VPTESTMD    Z0, Z5, K2
-	VPADDD      Z1, Z5, Z6
-	VPADDD      Z2, Z5, K2, Z6
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z5
-	VPMOVDW     Z5, Y5
-	VMOVDQU16   Y5, K1, (SI)
+	VRNDSCALEPS $0x08, Z15, Z15
+	VADDPS      Z9, Z15, Z15
+	VCMPPS      $0x1d, Z13, Z15, K2
+	VCMPPS      $0x12, Z14, Z15, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VDIVPS      Z4, Z15, Z15
+	VMOVAPS.Z   Z15, K2, Z15
+	VPTESTMD    Z0, Z15, K2
+	VPADDD      Z1, Z15, Z16
+	VPADDD      Z2, Z15, K2, Z16
+	VCMPPS      $0x03, Z15, Z15, K2
+	VMOVDQU32   Z3, K2, Z16
+	VPSRLD      $0x10, Z16, Z15
+	VPMOVDW     Z15, Y15
+	VMOVDQU16   Y15, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -1886,6 +1948,20 @@ divided39:
 	JMP         some34
 
 done35:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2068,6 +2144,11 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
@@ -2187,24 +2268,24 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS    $0x1d, Z5, Z1, K2
-	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (DX), K1, Z1
-	VDIVPS    Z0, Z1, Z1
-	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (SI)
+	VCMPPS    $0x1d, Z5, Z4, K2
+	VCMPPS    $0x12, Z6, Z4, K2, K2
+	VMOVUPS.Z (DX), K1, Z4
+	VDIVPS    Z0, Z4, Z4
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVUPS   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2214,6 +2295,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2237,6 +2332,11 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000020
@@ -2357,24 +2457,24 @@ loaded13:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD  Z0, Z7, Z7
+	VMULPD  Z7, Z4, Z4
 
 divided16:
-	VCMPPD    $0x1d, Z5, Z1, K2
-	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (DX), K1, Z1
-	VDIVPD    Z0, Z1, Z1
-	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (SI)
+	VCMPPD    $0x1d, Z5, Z4, K2
+	VCMPPD    $0x12, Z6, Z4, K2, K2
+	VMOVUPD.Z (DX), K1, Z4
+	VDIVPD    Z0, Z4, Z4
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVUPD   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2384,6 +2484,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2407,6 +2521,11 @@ TEXT ·quantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -2527,25 +2646,25 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z4
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z4, Z4
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS      $0x1d, Z5, Z1, K2
-	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VDIVPS      Z0, Z1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VCMPPS      $0x1d, Z5, Z4, K2
+	VCMPPS      $0x12, Z6, Z4, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z4
+	VDIVPS      Z0, Z4, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -2555,6 +2674,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2584,6 +2717,11 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z10
 	VBROADCASTSS 64(CX), Z11
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
@@ -2727,33 +2865,33 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z (BX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z5, Z4, Z4
+	VDIVPS      Z5, Z9, Z9
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z5, Z6, Z6
-	VMULPS  Z6, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z5, Z12, Z12
+	VMULPS  Z12, Z9, Z9
 
 divided16:
-	VCMPPS      $0x1d, Z10, Z4, K2
-	VCMPPS      $0x12, Z11, Z4, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VDIVPS      Z5, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
+	VCMPPS      $0x1d, Z10, Z9, K2
+	VCMPPS      $0x12, Z11, Z9, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VDIVPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VPTESTMD    Z0, Z9, K2
+	VPADDD      Z1, Z9, Z12
+	VPADDD      Z2, Z9, K2, Z12
+	VCMPPS      $0x03, Z9, Z9, K2
+	VMOVDQU32   Z3, K2, Z12
+	VPSRLD      $0x10, Z12, Z9
+	VPMOVDW     Z9, Y9
+	VMOVDQU16   Y9, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -2763,6 +2901,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2786,6 +2938,11 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -2906,24 +3063,24 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPS    Z0, Z1, Z1
+	VDIVPS    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS    $0x1d, Z5, Z1, K2
-	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (DX), K1, Z1
-	VDIVPS    Z0, Z1, Z1
-	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (SI)
+	VCMPPS    $0x1d, Z5, Z4, K2
+	VCMPPS    $0x12, Z6, Z4, K2, K2
+	VMOVUPS.Z (DX), K1, Z4
+	VDIVPS    Z0, Z4, Z4
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVUPS   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -2933,6 +3090,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -2956,6 +3127,11 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000020
@@ -3076,24 +3252,24 @@ loaded13:
 	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z4, Z4
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
-	VDIVPD  Z0, Z2, Z2
-	VMULPD  Z2, Z1, Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD  Z0, Z7, Z7
+	VMULPD  Z7, Z4, Z4
 
 divided16:
-	VCMPPD    $0x1d, Z5, Z1, K2
-	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (DX), K1, Z1
-	VDIVPD    Z0, Z1, Z1
-	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (SI)
+	VCMPPD    $0x1d, Z5, Z4, K2
+	VCMPPD    $0x12, Z6, Z4, K2, K2
+	VMOVUPD.Z (DX), K1, Z4
+	VDIVPD    Z0, Z4, Z4
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVUPD   Z4, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
@@ -3103,6 +3279,20 @@ divided16:
 	JMP       some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3126,6 +3316,11 @@ TEXT ·quantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -3246,25 +3441,25 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z4
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z0, Z1, Z1
+	VDIVPS      Z0, Z4, Z4
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z0, Z2, Z2
-	VMULPS  Z2, Z1, Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z0, Z7, Z7
+	VMULPS  Z7, Z4, Z4
 
 divided16:
-	VCMPPS      $0x1d, Z5, Z1, K2
-	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
-	VDIVPS      Z0, Z1, Z1
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
+	VCMPPS      $0x1d, Z5, Z4, K2
+	VCMPPS      $0x12, Z6, Z4, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z4
+	VDIVPS      Z0, Z4, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -3274,6 +3469,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3302,6 +3511,11 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z9
 	VBROADCASTSS 56(CX), Z10
 	VBROADCASTSS 64(CX), Z11
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000040
@@ -3446,33 +3660,33 @@ loaded13:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z (BX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
-	VDIVPS      Z5, Z4, Z4
+	VDIVPS      Z5, Z9, Z9
 	JMP         divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z5, Z6, Z6
-	VMULPS  Z6, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z5, Z12, Z12
+	VMULPS  Z12, Z9, Z9
 
 divided16:
-	VCMPPS      $0x1d, Z10, Z4, K2
-	VCMPPS      $0x12, Z11, Z4, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VDIVPS      Z5, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
+	VCMPPS      $0x1d, Z10, Z9, K2
+	VCMPPS      $0x12, Z11, Z9, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VDIVPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VPTESTMD    Z0, Z9, K2
+	VPADDD      Z1, Z9, Z12
+	VPADDD      Z2, Z9, K2, Z12
+	VCMPPS      $0x03, Z9, Z9, K2
+	VMOVDQU32   Z3, K2, Z12
+	VPSRLD      $0x10, Z12, Z9
+	VPMOVDW     Z9, Y9
+	VMOVDQU16   Y9, K1, (SI)
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
@@ -3482,6 +3696,20 @@ divided16:
 	JMP         some11
 
 done12:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -3825,6 +4053,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -3900,6 +4133,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4030,6 +4277,11 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block14:
 	CMPQ       AX, $0x00000008
 	JLT        blocks15
@@ -4105,6 +4357,20 @@ stored22:
 	JMP  block14
 
 blocks15:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4454,6 +4720,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -4531,6 +4802,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -4960,6 +5245,11 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block33:
 	CMPQ       AX, $0x00000010
 	JLT        blocks34
@@ -5053,6 +5343,20 @@ stored41:
 	JMP  block33
 
 blocks34:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5091,6 +5395,11 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
@@ -5162,6 +5471,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5182,6 +5505,11 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
 
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
@@ -5253,6 +5581,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5272,6 +5614,11 @@ TEXT ·quantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5346,6 +5693,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5365,6 +5726,11 @@ TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5455,6 +5821,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5474,6 +5854,11 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5546,6 +5931,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5565,6 +5964,11 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000008
@@ -5637,6 +6041,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5656,6 +6074,11 @@ TEXT ·quantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5730,6 +6153,20 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET
 
@@ -5749,6 +6186,11 @@ TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
 
 block2:
 	CMPQ       AX, $0x00000010
@@ -5839,5 +6281,19 @@ stored10:
 	JMP  block2
 
 blocks3:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	MOVQ 24(CX), DI
+	MOVQ 32(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
 	VZEROUPPER
 	RET

@@ -135,21 +135,31 @@ func (f *family) runTile(c *call, w *worker, kernel cpu.Elementwise, start, colu
 	l.seek(cur, start, kernelOperands)
 	l.spans(a, cur)
 	a.In[f.scale], a.In[f.scale+1] = scale, zero
-	in, out := a.In, a.Out
-	if t.repeatDim >= 0 && rows > t.copies {
+	steps, rest := rows/t.copies, rows%t.copies
+	if steps > 1 {
 		a.Ahead = int(t.copies * l.stride[0][t.repeatDim]) // the next row
-	}
-	for row := int64(0); row < rows; row += t.copies {
-		if row > 0 {
-			for k := range f.scale {
-				a.In[k].P = l.along(in[k].P, k, t.repeatDim, row)
-			}
-			for k := range out {
-				a.Out[k].P = l.along(out[k].P, firstOutput+k, t.repeatDim, row)
-			}
+		a.Runs = cpu.Runs{Steps: int(steps), Strands: 1}
+		for k := range f.scale {
+			a.Runs.Step[k] = t.copies * l.stride[k][t.repeatDim]
 		}
-		kernel(int(columns*min(t.copies, rows-row)), a)
+		for k := range a.Out {
+			a.Runs.Step[len(a.In)+k] = t.copies * l.stride[firstOutput+k][t.repeatDim]
+		}
 	}
+	if steps > 0 {
+		kernel(int(columns*t.copies), a)
+	}
+	if rest == 0 {
+		return
+	}
+	a.Runs = cpu.Runs{}
+	for k := range f.scale {
+		a.In[k].P = l.along(a.In[k].P, k, t.repeatDim, rows-rest)
+	}
+	for k := range a.Out {
+		a.Out[k].P = l.along(a.Out[k].P, firstOutput+k, t.repeatDim, rows-rest)
+	}
+	kernel(int(columns*rest), a)
 }
 
 // along returns the address that lies steps further along a dimension.

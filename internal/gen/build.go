@@ -104,10 +104,11 @@ var frameFields = []field{
 	{"outTurn", "int", "", 208},
 	{"outStep", "int", "", 216},
 	{"sumStep", "int", "from where a run leaves sum0 and sum1 to the accumulators of the next", 224},
-	{"in0Row", "int", "where the kernel notes that a run begins", 232},
+	{"in0Row", "int", "where the kernel notes that a run, or a row, begins", 232},
 	{"in1Row", "int", "", 240},
 	{"outRow", "int", "", 248},
 	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
+	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -139,6 +140,10 @@ func (o *op) step(isa *isa, v variant) int {
 
 // hasStrands reports whether kernels for some types take strands.
 func (o *op) hasStrands(v variant) bool { return v.code == nil }
+
+// hasRows reports whether kernels take many rows whose elements have parameters of
+// their own, the same in each row.
+func (o *op) hasRows() bool { return o.sums == 0 && !o.chooses }
 
 // strandBlock returns how many elements of a strand are taken at a time: whole
 // cache lines of the output, at least.
@@ -238,6 +243,9 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 		return k.pins.wanted
 	}
 	k.uniform(group)
+	if o.hasRows() {
+		k.row()
+	}
 
 	rest := k.newLabel("rest")
 	body := func(k *kernel) {
@@ -259,6 +267,9 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	k.loop(n, block, body)
 	c.Label(rest)
 	k.rest(n, block)
+	if o.hasRows() {
+		k.nextRow(n)
+	}
 	c.VZEROUPPER()
 	c.RET()
 	return k.pins.wanted

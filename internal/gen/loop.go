@@ -61,6 +61,38 @@ func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 	k.group, k.tail = group, nil
 }
 
+// row begins a row of elements.
+func (k *kernel) row() {
+	k.c.Label("row")
+	k.noteRow()
+}
+
+// noteRow notes where a row begins.
+func (k *kernel) noteRow() {
+	k.forData(func(name string, _ *storage) { k.c.MOVQ(k.ptr[name], k.field(name+"Row")) })
+}
+
+// leaveRow moves on to where the next one does.
+func (k *kernel) leaveRow() {
+	k.forData(func(name string, _ *storage) {
+		k.c.MOVQ(k.field(name+"Row"), k.ptr[name])
+		k.c.ADDQ(k.field(name+"Step"), k.ptr[name])
+	})
+}
+
+// nextRow goes back to row if there are more rows.
+func (k *kernel) nextRow(n reg.GPVirtual) {
+	k.c.DECQ(k.field("rows"))
+	k.c.JLE(operand.LabelRef("last"))
+	k.leaveRow()
+	for _, name := range k.paramNames() {
+		k.c.MOVQ(k.field(name), k.ptr[name])
+	}
+	k.c.Load(k.c.Param("n"), n)
+	k.c.JMP(operand.LabelRef("row"))
+	k.c.Label("last")
+}
+
 // maskTail makes the next group a tail of n elements, or a whole vector if there
 // are more: of n, less than 256, the lowest byte counts.
 func (k *kernel) maskTail(n reg.GPVirtual) {

@@ -43,7 +43,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
-	k.forData(func(name string, _ *storage) { c.MOVQ(k.ptr[name], k.field(name+"Row")) })
+	k.noteRow()
 	if k.op.chooses {
 		k.choose(n, params, block)
 	}
@@ -64,10 +64,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	}
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
-	k.forData(func(name string, _ *storage) {
-		c.MOVQ(k.field(name+"Row"), k.ptr[name])
-		c.ADDQ(k.field(name+"Step"), k.ptr[name])
-	})
+	k.leaveRow()
 	k.forSums(func(name string) { c.ADDQ(k.field("sumStep"), k.ptr[name]) })
 	c.ADDQ(k.field("paramsStep"), params)
 	c.Load(c.Param("n"), n)
