@@ -48,16 +48,22 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 		l.size[d], l.stride[0][d] = n, v.Stride(d)*size
 	}
 	l.coalesce(1)
-	m.count, c.hasCopies = l.count(), true
-	if words := int(ceilDiv(m.count*size, 8)); len(m.memory) < words {
-		m.memory = make([]uint64, words)
-	}
+	c.hasCopies = true
+	m.reserve(l.count(), size)
 	if rows := rowsCap(); m.copier.size != size || m.rows != rows {
 		m.copier, m.rows = newCopier(v.DType), rows
 	}
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
 	return unsafe.Pointer(unsafe.SliceData(m.memory))
+}
+
+// reserve gets memory for a number of elements of a size.
+func (m *compaction) reserve(count, size int64) {
+	m.count = count
+	if words := int(ceilDiv(count*size, 8)); len(m.memory) < words {
+		m.memory = make([]uint64, words)
+	}
 }
 
 // mostKept is how many words calls keep for the next copies.

@@ -75,6 +75,10 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 func sumGradients[C cpu.Compute](pl *plan, f *family, kernel cpu.Striped, factor float64) {
 	r := &reduction[C]{family: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, factor))}
 	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
+	if f.packed >= 0 {
+		isa, _ := cpu.ParseISA(pl.needs)
+		pl.run = r.runUnpacked(isa, pl.run)
+	}
 }
 
 // storeGradients finishes groups: ds = sum * g and dz = (0 - s * sum) * g.

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"unsafe"
+
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -53,6 +55,49 @@ func (f *family) firstNibble(c *call, r *region) (first int64) {
 func checkPacked(v *tensor.View) bool {
 	last := len(v.Shape) - 1
 	return v.Shape[last] <= 1 || v.Stride(last) == 1
+}
+
+// shortRun is how many codes of a group in a row are worth unpacking for a kernel.
+const shortRun = 256
+
+// scattered reports whether groups have packed codes in shorter runs, or apart: one code
+// at a time would be unpacked.
+func (f *family) scattered(c *call) bool {
+	f.layoutOf(c, &c.members, &f.regions[0], kernelOperands, memberDims)
+	m := &c.members
+	inner := m.dims - 1
+	return !oneByOne && m.size[inner] > 1 && (m.nibbles[inner] != 1 || m.dims > 1 && m.size[inner] < shortRun)
+}
+
+// unpackWhole puts bytes in the place of a call's packed codes, row-major.
+func (f *family) unpackWhole(c *call, unpack job) {
+	i := f.operand[f.packed]
+	v, m := &c.args[i], &c.compactions[i]
+	l, last := &m.from, len(f.shape)-1
+	l.dims, l.first, l.start[0], l.packedType = last+1, 0, v.Data, c.problem.types[i]
+	for d, n := range f.shape {
+		if l.size[d], l.nibbles[d] = n, 1; d < last { // v is compact along its last dimension
+			l.nibbles[d] = 2 * v.Stride(d)
+		}
+	}
+	l.coalesce(0)
+	m.reserve(l.count(), 1)
+	c.ownArgs()
+	c.compacting, c.hasCopies = m, true
+	c.parallel(ceilDiv(m.count, jobSize), m.count, unpack)
+	c.args[i] = tensor.View{Data: unsafe.Pointer(unsafe.SliceData(m.memory)), DType: byteType[l.packedType], Shape: f.shape}
+}
+
+// unpackJob unpacks a piece of them.
+func (f *family) unpackJob(c *call, w *worker, number int64) {
+	m, cur := c.compacting, &w.cursors[3]
+	l, begin := &m.from, number*jobSize
+	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
+	cur.shiftNibble = 0
+	l.walk(cur, begin, min(begin+jobSize, m.count), 0, func(n int64) {
+		f.packing.Unpack(bytes[begin:begin+n], l.start[0], cur.nibble, l.nibbles[l.dims-1], l.packedType)
+		begin += n
+	})
 }
 
 // feedSize is the number of codes that are unpacked at a time.

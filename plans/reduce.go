@@ -96,6 +96,21 @@ func (r *reduction[C]) run() func(c *call) error {
 	}
 }
 
+// runUnpacked makes the run of an op with packed codes, which are unpacked first where
+// groups have them in short runs or apart.
+func (r *reduction[C]) runUnpacked(isa cpu.ISA, packed func(c *call) error) func(c *call) error {
+	bytes := *r.family
+	bytes.packed, bytes.isa = -1, isa
+	whole, unpack := (&reduction[C]{&bytes, r.kernel, r.fold, r.then}).run(), job(r.unpackJob)
+	return func(c *call) error {
+		if !r.scattered(c) {
+			return packed(c)
+		}
+		r.unpackWhole(c, unpack)
+		return whole(c)
+	}
+}
+
 // reduceGroups is the job of a range of whole groups.
 func (r *reduction[C]) reduceGroups(c *call, w *worker, number int64) {
 	per := c.groupsPerJob()

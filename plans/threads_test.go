@@ -75,6 +75,8 @@ func TestThreads(t *testing.T) {
 		"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7",
 		"quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15",
 		"dynamic_quantize_per_group x=f32[1000,129] q=s4 group_size=31 qmin=-8 qmax=7",
+		"dequantize_per_channel_backward grad_output=f32[1000,129] q=s4 grad_scale=f32 axis=1 qmin=-8 qmax=7",
+		"dequantize_per_block_backward grad_output=f32[500,259] q=u4 grad_scale=f32 block_size=[16,15] qmin=0 qmax=15",
 	} {
 		c := finiteCase(t, text)
 		want := defined(t, c)
