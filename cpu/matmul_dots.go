@@ -75,14 +75,30 @@ func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 	case t.Other.Stride == 2:
 		return t.M > matmulUnit
 	}
-	return t.Other.RowStride == 2 && t.M > matmulFew
+	return t.Other.RowStride == 2 && t.M > r.few(t)
+}
+
+// few returns how many rows of Input are worth turning Other's columns for each eight
+// of them. Copies of pairs are made once, from memory more slowly.
+func (r *matmulRow[C]) few(t *MatmulTile) int64 {
+	switch {
+	case r.dots == nil:
+		return matmulFew
+	case t.Far:
+		return matmulFewFar
+	}
+	return matmulFewNear
 }
 
 // inPairs copies, as pairs, what a tile has along K from k on, and reports whether
 // their products may be taken.
 func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Pointer, k, depth, begin, end int64) bool {
 	input, other := t.Input.From(0, k), t.Other.From(k, begin)
-	return staysNormal(r.inputPairs(t, p, input, depth), r.otherPairs(p, other, copies, depth, end-begin))
+	far := 0
+	if t.Far {
+		far = 1
+	}
+	return staysNormal(r.inputPairs(t, p, input, depth), r.otherPairs(p, other, copies, depth, end-begin, far))
 }
 
 // inputPairs makes those of Input.
@@ -104,7 +120,7 @@ func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, de
 }
 
 // otherPairs makes those of Other.
-func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64) (least uint32) {
+func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64, far int) (least uint32) {
 	even := depth &^ 1
 	least = noBits
 	switch {
@@ -112,7 +128,7 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 	case other.Stride == 2:
 		least = r.dots.rows((*byte)(other.P), int(other.RowStride), (*byte)(copies), int(p.copiesRow), int(even/2), int(columns))
 	default:
-		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns)
+		least = r.turnedPairs(copies, p.copiesRow, other, even/2, columns, far)
 	}
 	if even == depth {
 		return least
@@ -121,12 +137,12 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 }
 
 // turnedPairs makes pairs of columns of so many words.
-func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64) (least uint32) {
+func (r *matmulRow[C]) turnedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64, far int) (least uint32) {
 	least = noBits
 	across, down := columns/dotSquare*dotSquare, words/dotSquare*dotSquare
 	for n := int64(0); n < across && down > 0; n += dotSquare {
 		at := from.Row(0, n)
-		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/dotSquare), 0))
+		least = min(least, r.dots.turn((*byte)(at.P), int(from.Stride), (*byte)(unsafe.Add(to, 4*n)), int(toRow), int(down/dotSquare), far))
 	}
 	rest := func(first, last, begin int64) { // words of columns
 		if first == last || begin == columns {

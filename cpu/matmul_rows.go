@@ -86,6 +86,8 @@ const (
 	matmulShallow    = 16      // so many of its rows at a time,
 	matmulAlong      = 2048    // or so many elements of its columns,
 	matmulWideRows   = 2       // two squares for so many rows of Input
+	matmulFewFar     = 16      // and of those for which columns of bf16 are, from memory
+	matmulFewNear    = 8       // and from a cache
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
 	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
@@ -212,7 +214,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
 	}
 	var columns, depth int64
-	if t.M <= matmulFew && t.Other.RowStride == t.Other.DType.Size() {
+	if t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size() {
 		columns = t.N / r.there.turned.columns * r.there.turned.columns
 		if depth = r.turnedDots(t, &p, columns); depth == 0 {
 			depth = t.K / r.there.turned.columns * r.there.turned.columns

@@ -284,7 +284,8 @@ func pairRowsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, coun
 //go:noescape
 func pairColumnsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
 
-// turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs; count is not used.
+// turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count
+// is not 0 it asks for the memory 512 bytes behind them.
 // It returns the least of the elements' bits that are not 0, shifted left by 1, less 1; 1<<16 - 1 where all are 0.
 //
 //go:noescape

@@ -23322,7 +23322,7 @@ end164:
 	RET
 
 // func turnPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·turnPairsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       from+0(FP), AX
 	MOVQ       fromRow+8(FP), CX
@@ -23339,12 +23339,21 @@ TEXT ·turnPairsAVX512(SB), NOSPLIT, $0-52
 	MOVQ       to+16(FP), R9
 	MOVQ       toRow+24(FP), R10
 	MOVQ       rows+32(FP), R11
+	MOVQ       count+40(FP), R12
 	VPTERNLOGD $0xff, Z1, Z1, Z1
 	VMOVDQA32  Z1, Z0
 
 square165:
 	TESTQ      R11, R11
 	JLE        end166
+	TESTQ      R12, R12
+	JEQ        near167
+	PREFETCHT1 512(AX)
+	PREFETCHT1 512(AX)(CX*1)
+	PREFETCHT1 512(AX)(CX*2)
+	PREFETCHT1 512(DX)
+
+near167:
 	VMOVUPS    (AX), Z2
 	VPADDW     Z2, Z2, Z3
 	VPADDW     Z1, Z3, Z3
@@ -23365,6 +23374,14 @@ square165:
 	VPADDW     Z1, Z6, Z6
 	VPMINUW    Z6, Z0, Z0
 	VPROLD     $0x10, Z5, Z5
+	TESTQ      R12, R12
+	JEQ        near168
+	PREFETCHT1 512(DX)(CX*1)
+	PREFETCHT1 512(DX)(CX*2)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 512(BX)(CX*1)
+
+near168:
 	VMOVUPS    (DX)(CX*1), Z6
 	VPADDW     Z6, Z6, Z7
 	VPADDW     Z1, Z7, Z7
@@ -23385,6 +23402,14 @@ square165:
 	VPADDW     Z1, Z10, Z10
 	VPMINUW    Z10, Z0, Z0
 	VPROLD     $0x10, Z9, Z9
+	TESTQ      R12, R12
+	JEQ        near169
+	PREFETCHT1 512(BX)(CX*2)
+	PREFETCHT1 512(SI)
+	PREFETCHT1 512(SI)(CX*1)
+	PREFETCHT1 512(SI)(CX*2)
+
+near169:
 	VMOVUPS    (BX)(CX*2), Z10
 	VPADDW     Z10, Z10, Z11
 	VPADDW     Z1, Z11, Z11
@@ -23405,6 +23430,14 @@ square165:
 	VPADDW     Z1, Z14, Z14
 	VPMINUW    Z14, Z0, Z0
 	VPROLD     $0x10, Z13, Z13
+	TESTQ      R12, R12
+	JEQ        near170
+	PREFETCHT1 512(DI)
+	PREFETCHT1 512(DI)(CX*1)
+	PREFETCHT1 512(DI)(CX*2)
+	PREFETCHT1 512(R8)
+
+near170:
 	VMOVUPS    (DI), Z14
 	VPADDW     Z14, Z14, Z15
 	VPADDW     Z1, Z15, Z15

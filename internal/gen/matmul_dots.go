@@ -205,18 +205,32 @@ func (p pairing) pairs(k *kernel, at, row, into reg.GPVirtual, seen *leastSeen) 
 	seen.see(pairs, pairs)
 }
 
+// pairsAhead is how many bytes of a column are copied at a time (cpu/matmul_rows.go).
+const pairsAhead = 512
+
 // turnPairs emits swapPairs of squares, which are turned.
 func (k *kernel) turnPairs() {
 	c := k.c
 	beginFunction(c, "turnPairsAVX512", pairingSignature,
-		"turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs; count is not used.", pairingResult)
+		"turnPairsAVX512 makes of 16 columns of bf16, which are rows of from, 16 times so many rows of pairs. Where count",
+		fmt.Sprintf("is not 0 it asks for the memory %d bytes behind them.", pairsAhead), pairingResult)
 	columns, to, toRow, squares := k.rowsFrom(param(c, "from"), param(c, "fromRow"), k.lanes), param(c, "to"), param(c, "toRow"), param(c, "rows")
+	far := param(c, "count")
 	seen, loop, end := newLeastSeen(c), k.newLabel("square"), k.newLabel("end")
 	c.Label(loop)
 	c.TESTQ(squares, squares)
 	c.JLE(operand.LabelRef(end))
 	square := make(value, k.lanes)
 	for i := range square {
+		if i%matmulTurnedEarly == 0 {
+			near := k.newLabel("near")
+			c.TESTQ(far, far)
+			c.JEQ(operand.LabelRef(near))
+			for j := range matmulTurnedEarly {
+				c.PREFETCHT1(columns.at(i + j).Offset(pairsAhead))
+			}
+			c.Label(near)
+		}
 		square[i] = k.out.load(k, memory{columns.at(i)})
 		k.pair(square[i], seen)
 	}
