@@ -78,18 +78,6 @@ func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 	return t.Other.RowStride == 2 && t.M > r.few(t)
 }
 
-// few returns how many rows of Input are worth turning Other's columns for each eight
-// of them. Copies of pairs are made once, from memory more slowly.
-func (r *matmulRow[C]) few(t *MatmulTile) int64 {
-	switch {
-	case r.dots == nil:
-		return matmulFew
-	case t.Far:
-		return matmulFewFar
-	}
-	return matmulFewNear
-}
-
 // inPairs copies, as pairs, what a tile has along K from k on, and reports whether
 // their products may be taken.
 func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Pointer, k, depth, begin, end int64) bool {

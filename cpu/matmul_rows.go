@@ -33,27 +33,6 @@ func (p *matmulPanels) next(left int64) *matmulKernel {
 	return &p.whole
 }
 
-// matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
-// asks for the columns from ahead on.
-type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
-
-// matmulTurned are kernels that take columns of b which lie one after the other:
-// a square of them at a time, or two.
-type matmulTurned[Run any] struct {
-	columns      int64 // of a square
-	square, wide Run
-}
-
-// next returns the kernel for the next of the columns that are left. Two squares
-// are for few rows: more keep the processor busy with one, and columns that come
-// from memory come faster where there are fewer.
-func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
-	if t.M <= matmulWideRows && !t.Far && left >= 2*u.columns {
-		return u.wide, 2 * u.columns
-	}
-	return u.square, u.columns
-}
-
 // matmulType has the kernels for a type of b.
 type matmulType struct {
 	needs ISA
@@ -83,11 +62,7 @@ const (
 	matmulUnit       = 12      // rows that kernels take at a time
 	matmulTileBytes  = 1 << 10 // of a row of sums, and of a column of copies
 	matmulFew        = 24      // rows of Input for which Other is read where it lies:
-	matmulShallow    = 16      // so many of its rows at a time,
-	matmulAlong      = 2048    // or so many elements of its columns,
-	matmulWideRows   = 2       // two squares for so many rows of Input
-	matmulFewFar     = 16      // and of those for which columns of bf16 are, from memory
-	matmulFewNear    = 8       // and from a cache
+	matmulShallow    = 16      // so many of its rows at a time
 	matmulFewest     = 8       // rows of Input for which tiles are
 	matmulWide       = 4       // times as wide
 	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
@@ -248,21 +223,6 @@ func (r *matmulRow[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
 	return unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow+p.inY*r.size)), t.N-p.inY)
 }
 
-// turnedSums computes the chains of so many columns, so deep.
-func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
-	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
-		steps := min(matmulAlong, depth-k)
-		r.copyInput(t, p, k, steps)
-		for n := int64(0); n < columns; {
-			run, wide := r.there.turned.next(t, columns-n)
-			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
-			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.turned.columns),
-				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth))
-			n += wide
-		}
-	}
-}
-
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
 	copiedFrom, steps := begin, max(1, p.depth)
@@ -295,18 +255,6 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			n += kernel.columns
 		}
 	}
-}
-
-// ahead is where the columns of Other come that follow on steps along K, down to
-// depth, n being the next of them.
-func (t *MatmulTile) ahead(n, columns, k, steps, depth int64) *byte {
-	if n == columns {
-		n, k = 0, k+steps
-	}
-	if !t.Far || k == depth {
-		return nil
-	}
-	return (*byte)(t.Other.Row(k, n).P)
 }
 
 // copyInput copies what Input has along K, unless it is read where it lies.

@@ -1,0 +1,71 @@
+package cpu
+
+// Few rows of Input meet columns of Other that lie one after the other where they lie:
+// kernels turn them in registers, a square at a time.
+
+const (
+	matmulAlong    = 2048 // elements of columns that are read before the next columns are
+	matmulWideRows = 2    // rows of Input that two squares are for
+	matmulFewFar   = 16   // and that columns of bf16 from memory are turned for,
+	matmulFewNear  = 8    // or those in a cache
+)
+
+// matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
+// asks for the columns from ahead on.
+type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
+
+// matmulTurned are kernels that take columns of b which lie one after the other:
+// a square of them at a time, or two.
+type matmulTurned[Run any] struct {
+	columns      int64 // of a square
+	square, wide Run
+}
+
+// next returns the kernel for the next of the columns that are left. Two squares
+// are for few rows: more keep the processor busy with one, and columns that come
+// from memory come faster where there are fewer.
+func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
+	if t.M <= matmulWideRows && !t.Far && left >= 2*u.columns {
+		return u.wide, 2 * u.columns
+	}
+	return u.square, u.columns
+}
+
+// few returns how many rows of Input are worth turning Other's columns for each eight
+// of them. Copies of pairs are made once, from memory more slowly.
+func (r *matmulRow[C]) few(t *MatmulTile) int64 {
+	switch {
+	case r.dots == nil:
+		return matmulFew
+	case t.Far:
+		return matmulFewFar
+	}
+	return matmulFewNear
+}
+
+// turnedSums computes the chains of so many columns, so deep.
+func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
+	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
+		steps := min(matmulAlong, depth-k)
+		r.copyInput(t, p, k, steps)
+		for n := int64(0); n < columns; {
+			run, wide := r.there.turned.next(t, columns-n)
+			bias, y, yRow, begun := r.result(t, p, n, k, k+steps)
+			run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(t.Other.Row(k, n).P), int(t.Other.Stride), int(steps/r.there.turned.columns),
+				bias, y, yRow, begun, t.ahead(n+wide, columns, k, steps, depth))
+			n += wide
+		}
+	}
+}
+
+// ahead is where the columns of Other come that follow on steps along K, down to
+// depth, n being the next of them.
+func (t *MatmulTile) ahead(n, columns, k, steps, depth int64) *byte {
+	if n == columns {
+		n, k = 0, k+steps
+	}
+	if !t.Far || k == depth {
+		return nil
+	}
+	return (*byte)(t.Other.Row(k, n).P)
+}
