@@ -132,9 +132,9 @@ func (x *run) prepared(k int, a *cpu.Args) ([]byte, tensor.DType) {
 	}
 	data := make([]byte, x.n*int(x.types.Compute.Size()))
 	if x.types.Compute == tensor.F64 {
-		cpu.LoadParams(unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), x.n), s, k > x.table.data, a)
+		cpu.LoadParams(unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), x.n), s, k > x.table.data, a.Lo, a.Hi)
 	} else {
-		cpu.LoadParams(unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), x.n), s, k > x.table.data, a)
+		cpu.LoadParams(unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), x.n), s, k > x.table.data, a.Lo, a.Hi)
 	}
 	return data, x.types.Compute
 }

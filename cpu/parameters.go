@@ -65,16 +65,33 @@ func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, e
 		limit = min(limit, ParamBlock)
 		m = min(limit, n-at)
 	}
-	LoadParams(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a)
+	loadByKernel(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a.Lo, a.Hi)
 	return p, each, limit
 }
 
-// LoadParams fills v with scales or zero points as kernels want them.
-func LoadParams[C Compute](v []C, s Span, zeroPoints bool, a *Args) {
+// LoadParams fills v with scales or zero points as kernels want them: the latter are
+// codes, from lo to hi.
+func LoadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	Load(v, s)
 	if zeroPoints && s.P != nil && s.DType.IsFloat() {
 		for i, z := range v {
-			v[i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
+			v[i] = roundZeroPoint(z, C(lo), C(hi))
 		}
 	}
+}
+
+// paramKernel is LoadParams of n parameters that lie one after the other.
+type paramKernel func(to *float32, from *byte, n int, lo, hi float32)
+
+// loadByKernel is LoadParams, by a kernel where there is one.
+func loadByKernel[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
+	kernels := &scaleKernels
+	if zeroPoints {
+		kernels = &zeroKernels
+	}
+	if to, ok := any(v).([]float32); ok && s.P != nil && len(to) > 0 && s.Contiguous() && kernels[s.DType] != nil {
+		kernels[s.DType](&to[0], (*byte)(s.P), len(to), float32(lo), float32(hi))
+		return
+	}
+	LoadParams(v, s, zeroPoints, lo, hi)
 }

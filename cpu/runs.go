@@ -213,7 +213,7 @@ func paramsOfRuns[C Compute](a *Args, to *[maxRuns]C, data, number, first, steps
 		if from.Stride = stride; s.P != nil {
 			from.P = unsafe.Add(s.P, at)
 		}
-		LoadParams(v, from, number == 1, a)
+		loadByKernel(v, from, number == 1, a.Lo, a.Hi)
 	}
 	begin := int64(first) * step
 	if r.Strands == 1 || apart == 0 {

@@ -23,13 +23,26 @@ func Best() ISA {
 // family 25 (Zen 4) takes down to 0.65 of the time, family 26 (Zen 5) twice as long.
 var ReadsStrands = amdFamily() == 25
 
-var expandRows = []Row[Expand]{
-	{"avx2", AVX2, func(t Types) (Expand, bool) {
-		return func(dst, src unsafe.Pointer, count, run int) {
-			expandAVX2((*float32)(dst), (*float32)(src), count, run)
+var paramRows = []Row[ParamKernels]{
+	{"avx2", AVX2, func(t Types) (ParamKernels, bool) {
+		return ParamKernels{
+			func(v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64) {
+				loadByKernel(unsafe.Slice((*float32)(v), n), s, zeroPoints, lo, hi)
+			},
+			func(dst, src unsafe.Pointer, count, run int) {
+				expandAVX2((*float32)(dst), (*float32)(src), count, run)
+			},
 		}, t.Compute == tensor.F32
 	}},
 }
+
+var (
+	scaleKernels = [tensor.Count]paramKernel{tensor.F16: loadScalesAVX2F16, tensor.BF16: loadScalesAVX2BF16}
+	zeroKernels  = [tensor.Count]paramKernel{
+		tensor.F32: loadZerosAVX2F32, tensor.F16: loadZerosAVX2F16, tensor.BF16: loadZerosAVX2BF16,
+		tensor.I32: loadZerosAVX2I32, tensor.I64: loadZerosAVX2I64, tensor.S8: loadZerosAVX2S8, tensor.U8: loadZerosAVX2U8,
+	}
+)
 
 // storeZeros clears n bytes around the caches: both are multiples of a line.
 func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }

@@ -2,7 +2,11 @@
 
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Best returns Go: rows are assembly for amd64. A program for 386 sees the
 // processor's AVX2 and has no kernels for it.
@@ -11,7 +15,9 @@ func Best() ISA { return Go }
 // ReadsStrands is for rows in assembly.
 const ReadsStrands = false
 
-var expandRows []Row[Expand]
+var paramRows []Row[ParamKernels]
+
+var scaleKernels, zeroKernels [tensor.Count]paramKernel
 
 var foldRows []Row[Fold[float32]]
 

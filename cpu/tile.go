@@ -24,12 +24,23 @@ type ParamTile struct {
 	loaded [TileSize]float64
 }
 
-// Expand fills dst with each of count elements of src, run times. It may
-// write tileSlack elements more.
-type Expand func(dst, src unsafe.Pointer, count, run int)
+// ParamKernels fill tiles.
+type ParamKernels struct {
+	// load is LoadParams of n parameters.
+	load func(v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64)
+	// expand fills dst with each of count elements of src, run times. It may
+	// write tileSlack elements more.
+	expand func(dst, src unsafe.Pointer, count, run int)
+}
 
-// ExpandRows are the ways to expand parameters.
-var ExpandRows = append(expandRows, Row[Expand]{"go", Go, ByCompute[Expand](expandGo[float32], expandGo[float64])})
+// ParamRows are the ways to fill them.
+var ParamRows = append(paramRows, Row[ParamKernels]{"go", Go, ByCompute(
+	ParamKernels{loadGo[float32], expandGo[float32]}, ParamKernels{loadGo[float64], expandGo[float64]},
+)})
+
+func loadGo[C Compute](v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64) {
+	LoadParams(unsafe.Slice((*C)(v), n), s, zeroPoints, lo, hi)
+}
 
 func expandGo[C Compute](dst, src unsafe.Pointer, count, run int) {
 	to := unsafe.Slice((*C)(dst), count*run)
@@ -50,19 +61,15 @@ func (t *ParamTile) at(parameter, element int, compute tensor.DType) unsafe.Poin
 
 // Add gives the elements from at on the next count parameters of a span, each
 // for run elements. The first may begin before the tile, the last end after it.
-func (t *ParamTile) Add(a *Args, parameter int, s Span, at, count, run int, compute tensor.DType, expand Expand) {
+func (t *ParamTile) Add(a *Args, parameter int, s Span, at, count, run int, compute tensor.DType, by *ParamKernels) {
 	to := t.at(parameter, at, compute)
 	from := unsafe.Pointer(&t.loaded)
 	if run == 1 {
 		from = to
 	}
-	if compute == tensor.F64 {
-		LoadParams(unsafe.Slice((*float64)(from), count), s, parameter == 1, a)
-	} else {
-		LoadParams(unsafe.Slice((*float32)(from), count), s, parameter == 1, a)
-	}
+	by.load(from, count, s, parameter == 1, a.Lo, a.Hi)
 	if run > 1 {
-		expand(to, from, count, run)
+		by.expand(to, from, count, run)
 	}
 }
 

@@ -121,18 +121,13 @@ func (r *weightRun) group(row, k, n int64) (scales, zeros []float32) {
 		scales = unsafe.Slice((*float32)(s.P), count)
 	} else {
 		scales = BlockOf[float32](r.Scratch, scaleBlocks, count)
-		loadRow(r.scale, scales, s)
+		loadByKernel(scales, s, false, 0, 0)
 	}
 	if r.Zero.P == nil {
 		return scales, noZeros[:count]
 	}
 	zeros = BlockOf[float32](r.Scratch, zeroBlocks, count)
-	Load(zeros, r.Zero.Row(row, first))
-	if r.Zero.DType.IsFloat() {
-		lo, hi := r.Weight.DType.WholeRange()
-		for i, z := range zeros {
-			zeros[i] = roundZeroPoint(z, float32(lo), float32(hi))
-		}
-	}
+	lo, hi := r.Weight.DType.WholeRange()
+	loadByKernel(zeros, r.Zero.Row(row, first), true, float64(lo), float64(hi))
 	return scales, zeros
 }

@@ -57,7 +57,7 @@ func weightRows() (table []Row[WeightLayer]) {
 			if t.Compute != tensor.F32 {
 				return WeightLayer{}, false
 			}
-			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0]), scale: typeFor(k.needs, t.In[2])}
+			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0])}
 			r.setCodes(t.In[1])
 			return WeightLayer{
 				Run: func(t *WeightTile) {
@@ -78,7 +78,7 @@ func weightRows() (table []Row[WeightLayer]) {
 // weightRow is a row for some types.
 type weightRow struct {
 	*weightKernel
-	x, scale *gatherType
+	x *gatherType
 	weightReader
 }
 

@@ -4,6 +4,8 @@
 
 package cpu
 
+// expandAVX2 fills dst with each of count elements of src, run times, and may write 7 more.
+//
 //go:noescape
 func expandAVX2(dst *float32, src *float32, count int, run int)
 
@@ -63,3 +65,48 @@ func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
 //
 //go:noescape
 func amdFamily() (family uint32)
+
+// loadZerosAVX2F32 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2F32(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadScalesAVX2F16 converts n scales to f32.
+//
+//go:noescape
+func loadScalesAVX2F16(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2F16 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2F16(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadScalesAVX2BF16 converts n scales to f32.
+//
+//go:noescape
+func loadScalesAVX2BF16(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2BF16 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2BF16(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2I32 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2I32(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2I64 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2I64(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2S8 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2S8(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2U8 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2U8(to *float32, from *byte, n int, lo float32, hi float32)

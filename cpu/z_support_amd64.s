@@ -7,27 +7,48 @@
 // func expandAVX2(dst *float32, src *float32, count int, run int)
 // Requires: AVX
 TEXT ·expandAVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ count+16(FP), DX
-	MOVQ run+24(FP), BX
-	SHLQ $0x02, BX
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  count+16(FP), DX
+	MOVQ  run+24(FP), BX
+	SHLQ  $0x02, BX
+	TESTQ $0x0000007f, BX
+	JNE   next1
 
-next:
+next4:
 	TESTQ        DX, DX
 	JLE          done
 	VBROADCASTSS (CX), Y0
 	XORQ         SI, SI
 
-more:
+more4:
 	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $0x20, SI
+	VMOVUPS Y0, 32(AX)(SI*1)
+	VMOVUPS Y0, 64(AX)(SI*1)
+	VMOVUPS Y0, 96(AX)(SI*1)
+	ADDQ    $0x00000080, SI
 	CMPQ    SI, BX
-	JLT     more
+	JLT     more4
 	ADDQ    BX, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JMP     next
+	JMP     next4
+
+next1:
+	TESTQ        DX, DX
+	JLE          done
+	VBROADCASTSS (CX), Y0
+	XORQ         SI, SI
+
+more1:
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JLT     more1
+	ADDQ    BX, AX
+	ADDQ    $0x04, CX
+	DECQ    DX
+	JMP     next1
 
 done:
 	VZEROUPPER
@@ -531,4 +552,353 @@ TEXT ·amdFamily(SB), NOSPLIT, $0-4
 
 other:
 	MOVL SI, family+0(FP)
+	RET
+
+// func loadZerosAVX2F32(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX
+TEXT ·loadZerosAVX2F32(SB), NOSPLIT, $0-32
+	MOVQ         to+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS lo+24(FP), Y0
+	VBROADCASTSS hi+28(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+eight:
+	SUBQ     $0x08, DX
+	JL       eightDone
+	VMOVUPS  (CX), Y3
+	VCMPPS   $0x07, Y3, Y3, Y4
+	VANDPS   Y4, Y3, Y3
+	VROUNDPS $0x00, Y3, Y3
+	VMAXPS   Y0, Y3, Y3
+	VMINPS   Y1, Y3, Y3
+	VADDPS   Y2, Y3, Y3
+	VMOVUPS  Y3, (AX)
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, AX
+	JMP      eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ     $0x01, DX
+	JL       oneDone
+	VMOVSS   (CX), X3
+	VCMPPS   $0x07, Y3, Y3, Y4
+	VANDPS   Y4, Y3, Y3
+	VROUNDPS $0x00, Y3, Y3
+	VMAXPS   Y0, Y3, Y3
+	VMINPS   Y1, Y3, Y3
+	VADDPS   Y2, Y3, Y3
+	VMOVSS   X3, (AX)
+	ADDQ     $0x00000004, CX
+	ADDQ     $0x00000004, AX
+	JMP      one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadScalesAVX2F16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, F16C
+TEXT ·loadScalesAVX2F16(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVWLZX   (CX), BX
+	VMOVD     BX, X0
+	VCVTPH2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000002, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2F16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, F16C
+TEXT ·loadZerosAVX2F16(SB), NOSPLIT, $0-32
+	MOVQ         to+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS lo+24(FP), Y0
+	VBROADCASTSS hi+28(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VCVTPH2PS (CX), Y3
+	VCMPPS    $0x07, Y3, Y3, Y4
+	VANDPS    Y4, Y3, Y3
+	VROUNDPS  $0x00, Y3, Y3
+	VMAXPS    Y0, Y3, Y3
+	VMINPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVWLZX   (CX), BX
+	VMOVD     BX, X3
+	VCVTPH2PS X3, X3
+	VCMPPS    $0x07, Y3, Y3, Y4
+	VANDPS    Y4, Y3, Y3
+	VROUNDPS  $0x00, Y3, Y3
+	VMAXPS    Y0, Y3, Y3
+	VMINPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVSS    X3, (AX)
+	ADDQ      $0x00000002, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadScalesAVX2BF16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadScalesAVX2BF16(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ    $0x01, DX
+	JL      oneDone
+	MOVWLZX (CX), BX
+	SHLL    $0x10, BX
+	VMOVD   BX, X0
+	VMOVSS  X0, (AX)
+	ADDQ    $0x00000002, CX
+	ADDQ    $0x00000004, AX
+	JMP     one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2BF16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadZerosAVX2BF16(SB), NOSPLIT, $0-32
+	MOVQ         to+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS lo+24(FP), Y0
+	VBROADCASTSS hi+28(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVZXWD (CX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VCMPPS    $0x07, Y3, Y3, Y4
+	VANDPS    Y4, Y3, Y3
+	VROUNDPS  $0x00, Y3, Y3
+	VMAXPS    Y0, Y3, Y3
+	VMINPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ     $0x01, DX
+	JL       oneDone
+	MOVWLZX  (CX), BX
+	SHLL     $0x10, BX
+	VMOVD    BX, X3
+	VCMPPS   $0x07, Y3, Y3, Y4
+	VANDPS   Y4, Y3, Y3
+	VROUNDPS $0x00, Y3, Y3
+	VMAXPS   Y0, Y3, Y3
+	VMINPS   Y1, Y3, Y3
+	VADDPS   Y2, Y3, Y3
+	VMOVSS   X3, (AX)
+	ADDQ     $0x00000002, CX
+	ADDQ     $0x00000004, AX
+	JMP      one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2I32(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX
+TEXT ·loadZerosAVX2I32(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VCVTDQ2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVL      (CX), BX
+	VMOVD     BX, X0
+	VCVTDQ2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000004, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2I64(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX
+TEXT ·loadZerosAVX2I64(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+one:
+	SUBQ       $0x01, DX
+	JL         oneDone
+	VXORPS     X0, X0, X0
+	VCVTSI2SSQ (CX), X0, X0
+	VMOVSS     X0, (AX)
+	ADDQ       $0x00000008, CX
+	ADDQ       $0x00000004, AX
+	JMP        one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2S8(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadZerosAVX2S8(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVSXBD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000008, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVBLSX   (CX), BX
+	VMOVD     BX, X0
+	VCVTDQ2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000001, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2U8(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadZerosAVX2U8(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVZXBD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000008, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVBLZX   (CX), BX
+	VMOVD     BX, X0
+	VCVTDQ2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000001, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
 	RET

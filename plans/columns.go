@@ -100,7 +100,7 @@ func (f *family) groupParams(c *call, w *worker, n, run int64) {
 		if each {
 			count, times = int(n), int(run)
 		}
-		w.scratch.Tile.Add(a, number, s, 0, count, times, f.compute, f.expand)
+		w.scratch.Tile.Add(a, number, s, 0, count, times, f.compute, &f.params)
 		a.In[k] = w.scratch.Tile.Span(number, each, f.compute)
 	}
 }

@@ -21,7 +21,7 @@ type family struct {
 	scale   int                // the operand that holds scales, before zero points, or -1
 	compute tensor.DType
 	isa     cpu.ISA // of the row
-	expand  cpu.Expand
+	params  cpu.ParamKernels
 	packing cpu.Packing
 	copier  [len(copiedOperands)]copier
 	args    cpu.Args // types and constants; the spans are filled in while running
@@ -60,7 +60,7 @@ func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, 
 // types fills in the kernel's types and constants.
 func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	t := cpu.Types{Compute: compute}
-	f.compute, f.scale, f.expand = compute, f.scaleIndex(p), pickSupport(cpu.ExpandRows, cpu.Types{Compute: compute})
+	f.compute, f.scale, f.params = compute, f.scaleIndex(p), pickSupport(cpu.ParamRows, cpu.Types{Compute: compute})
 	f.packing = pickSupport(cpu.PackingRows, t)
 	dtype := func(k int) tensor.DType {
 		i := f.operand[k]

@@ -104,9 +104,9 @@ func (f *family) expandParams(w *worker, l *layout, cur *cursor, groups int64) {
 		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][inner-1], DType: a.In[k].DType}
 		each := s.Stride != 0
 		if each {
-			tile.Add(a, number, s, 0, int(groups), int(l.size[inner]), f.compute, f.expand)
+			tile.Add(a, number, s, 0, int(groups), int(l.size[inner]), f.compute, &f.params)
 		} else {
-			tile.Add(a, number, s, 0, 1, 1, f.compute, f.expand)
+			tile.Add(a, number, s, 0, 1, 1, f.compute, &f.params)
 		}
 		a.In[k] = tile.Span(number, each, f.compute)
 	}

@@ -130,9 +130,9 @@ func tileJob(f *family, kernel cpu.Elementwise) job {
 // runTile runs a kernel on columns of a number of cycles.
 func (f *family) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
 	t, l, a, cur := &c.tiles, &c.all, f.arm(w), &w.cursors[0]
+	l.seek(cur, start, kernelOperands)
 	f.prepare(c, w, start, columns, min(t.copies, rows))
 	scale, zero := a.In[f.scale], a.In[f.scale+1]
-	l.seek(cur, start, kernelOperands)
 	l.spans(a, cur)
 	a.In[f.scale], a.In[f.scale+1] = scale, zero
 	steps, rest := rows/t.copies, rows%t.copies
@@ -170,9 +170,10 @@ func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
 	return unsafe.Add(p, steps*l.stride[k][d])
 }
 
-// prepare makes the parameters of consecutive elements, and of copies of them.
+// prepare makes the parameters of consecutive elements from the worker's cursor on,
+// and of copies of them.
 func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
-	t, l, a, cur, tile := &c.tiles, &c.all, &w.args, &w.cursors[2], &w.scratch.Tile
+	t, l, a, tile := &c.tiles, &c.all, &w.args, &w.scratch.Tile
 	a.Ready = true
 	for number := range 2 {
 		k, d := f.scale+number, t.varying
@@ -181,10 +182,14 @@ func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
 			each = each || l.stride[k][dim] != 0
 		}
 		for at := int64(0); at < columns; {
-			l.seek(cur, start+at, kernelOperands)
+			cur := &w.cursors[0]
+			if at > 0 {
+				cur = &w.cursors[2]
+				l.seek(cur, start+at, kernelOperands)
+			}
 			s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
 			if !each {
-				tile.Add(a, number, s, 0, 1, 1, f.compute, f.expand)
+				tile.Add(a, number, s, 0, 1, 1, f.compute, &f.params)
 				break
 			}
 			before := (start + at) % t.run
@@ -193,7 +198,7 @@ func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
 				a.In[k] = s // where they are
 				break
 			}
-			tile.Add(a, number, s, int(at-before), int(count), int(t.run), f.compute, f.expand)
+			tile.Add(a, number, s, int(at-before), int(count), int(t.run), f.compute, &f.params)
 			at += count*t.run - before
 		}
 		if a.In[k].P == nil { // not where they are

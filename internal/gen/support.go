@@ -1,18 +1,17 @@
 package main
 
 import (
-	"go/types"
+	"fmt"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, storeFence, prefetchLines, quickParams, amdFamily}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, storeFence, prefetchLines, quickParams, amdFamily, loadParameters}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -146,36 +145,35 @@ func storeZeros(c *build.Context) {
 // expandAVX2 fills dst with each f32 of src, run times: whole vectors, of
 // which the next ones overwrite what is too much.
 func expandAVX2(c *build.Context) {
-	c.Function("expandAVX2")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	pkg := types.NewPackage("cpu", "cpu")
-	var params []*types.Var
-	add := func(t types.Type, names ...string) {
-		for _, n := range names {
-			params = append(params, types.NewVar(0, pkg, n, t))
-		}
-	}
-	add(types.NewPointer(types.Typ[types.Float32]), "dst", "src")
-	add(types.Typ[types.Int], "count", "run")
-	c.Signature(gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, types.NewTuple(params...), nil, false)))
+	beginFunction(c, "expandAVX2", "func(dst, src *float32, count, run int)",
+		"expandAVX2 fills dst with each of count elements of src, run times, and may write 7 more.")
 	dst, src, count, run := param(c, "dst"), param(c, "src"), param(c, "count"), param(c, "run")
 	c.SHLQ(operand.Imm(2), run) // bytes
-	v, at := c.YMM(), c.GP64()
-	c.Label("next")
-	c.TESTQ(count, count)
-	c.JLE(operand.LabelRef("done"))
-	c.VBROADCASTSS(operand.Mem{Base: src}, v)
-	c.XORQ(at, at)
-	c.Label("more")
-	c.VMOVUPS(v, operand.Mem{Base: dst, Index: at, Scale: 1})
-	c.ADDQ(operand.Imm(32), at)
-	c.CMPQ(at, run)
-	c.JLT(operand.LabelRef("more"))
-	c.ADDQ(run, dst)
-	c.ADDQ(operand.Imm(4), src)
-	c.DECQ(count)
-	c.JMP(operand.LabelRef("next"))
+	const vector = 32
+	for _, vectors := range []int{4, 1} {
+		label := func(name string) string { return fmt.Sprint(name, vectors) }
+		v, at := c.YMM(), c.GP64()
+		if vectors > 1 {
+			c.TESTQ(operand.U32(vectors*vector-1), run)
+			c.JNE(operand.LabelRef("next1"))
+		}
+		c.Label(label("next"))
+		c.TESTQ(count, count)
+		c.JLE(operand.LabelRef("done"))
+		c.VBROADCASTSS(operand.Mem{Base: src}, v)
+		c.XORQ(at, at)
+		c.Label(label("more"))
+		for i := range vectors {
+			c.VMOVUPS(v, operand.Mem{Base: dst, Index: at, Scale: 1, Disp: i * vector})
+		}
+		c.ADDQ(operand.U32(vectors*vector), at)
+		c.CMPQ(at, run)
+		c.JLT(operand.LabelRef(label("more")))
+		c.ADDQ(run, dst)
+		c.ADDQ(operand.Imm(4), src)
+		c.DECQ(count)
+		c.JMP(operand.LabelRef(label("next")))
+	}
 	c.Label("done")
 	c.VZEROUPPER()
 	c.RET()

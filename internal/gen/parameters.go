@@ -1,0 +1,115 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// parameter is a type that scales or zero points have in memory.
+type parameter struct {
+	*storage
+	scales bool // of scales, too
+	floats bool // zero points are rounded
+	// vector loads 8 elements as f32, lane one of them; no vector: one by one.
+	vector, lane func(k *kernel, from memory) reg.VecVirtual
+}
+
+var (
+	i32 = &storage{name: "I32", size: 4}
+	i64 = &storage{name: "I64", size: 8}
+)
+
+var parameters = []parameter{
+	{f32, false, true, loadWhole, func(k *kernel, from memory) reg.VecVirtual { return k.fetch("VMOVSS", from, k.c.XMM()) }},
+	{f16, true, true, loadF16, func(k *kernel, from memory) reg.VecVirtual {
+		v := k.wordLane("MOVWLZX", 0, from)
+		k.emit("VCVTPH2PS", v, v)
+		return v
+	}},
+	{bf16, true, true, loadBF16, func(k *kernel, from memory) reg.VecVirtual { return k.wordLane("MOVWLZX", 16, from) }},
+	{i32, false, false, func(k *kernel, from memory) reg.VecVirtual { return k.fetch("VCVTDQ2PS", from, k.vector()) }, wholeLane("MOVL")},
+	{i64, false, false, nil, func(k *kernel, from memory) reg.VecVirtual {
+		v := k.c.XMM()
+		k.emit("VXORPS", v, v, v)
+		k.emit("VCVTSI2SSQ", from, v, v)
+		return v
+	}},
+	{s8, false, false, s8.load, wholeLane("MOVBLSX")},
+	{u8, false, false, u8.load, wholeLane("MOVBLZX")},
+}
+
+// wordLane loads a number, shifted left, into a lane.
+func (k *kernel) wordLane(load string, shift int, from memory) reg.VecVirtual {
+	word, v := k.c.GP32(), k.c.XMM()
+	k.emit(load, from, word)
+	if shift > 0 {
+		k.emit("SHLL", shift, word)
+	}
+	k.emit("VMOVD", word, v)
+	return v
+}
+
+func wholeLane(load string) func(k *kernel, from memory) reg.VecVirtual {
+	return func(k *kernel, from memory) reg.VecVirtual {
+		v := k.wordLane(load, 0, from)
+		k.emit("VCVTDQ2PS", v, v)
+		return v
+	}
+}
+
+// loadParameters are the kernels that make f32 of scales and zero points.
+func loadParameters(c *build.Context) {
+	for _, p := range parameters {
+		if p.scales {
+			p.begin(c, "loadScales", "converts n scales to f32.", false)
+		}
+		p.begin(c, "loadZeros", "converts n zero points to f32; those of floats are rounded, and within lo and hi.", p.floats)
+	}
+}
+
+func (p parameter) begin(c *build.Context, name, doc string, rounded bool) {
+	name += "AVX2" + p.name
+	beginFunction(c, name, "func(to *float32, from *byte, n int, lo, hi float32)", name+" "+doc)
+	k := &kernel{c: c, isa: isas[1], compute: f32, lanes: 8, group: 1}
+	to, from, n := param(c, "to"), param(c, "from"), param(c, "n")
+	finish := func(reg.Register) {}
+	if rounded {
+		lo, hi, zero := k.vector(), k.vector(), k.vector()
+		k.emit("VBROADCASTSS", place(c, "lo"), lo)
+		k.emit("VBROADCASTSS", place(c, "hi"), hi)
+		k.emit("VXORPS", zero, zero, zero)
+		finish = func(z reg.Register) {
+			number := k.vector()
+			k.emit("VCMPPS", ordered, z, z, number)
+			k.emit("VANDPS", number, z, z)
+			k.emit("VROUNDPS", nearestEven, z, z)
+			k.emit("VMAXPS", lo, z, z)
+			k.emit("VMINPS", hi, z, z)
+			k.emit("VADDPS", zero, z, z) // no -0
+		}
+	}
+	some := func(label string, count int, store string, load func(k *kernel, from memory) reg.VecVirtual) {
+		c.Label(label)
+		c.SUBQ(operand.Imm(uint64(count)), n)
+		c.JL(operand.LabelRef(label + "Done"))
+		v := load(k, memory{operand.Mem{Base: from}})
+		finish(v.AsY())
+		if count == 1 {
+			k.emit(store, v.AsX(), operand.Mem{Base: to})
+		} else {
+			k.emit(store, v, operand.Mem{Base: to})
+		}
+		c.ADDQ(operand.U32(count*p.size), from)
+		c.ADDQ(operand.U32(count*4), to)
+		c.JMP(operand.LabelRef(label))
+		c.Label(label + "Done")
+		c.ADDQ(operand.Imm(uint64(count)), n)
+	}
+	if p.vector != nil {
+		some("eight", 8, "VMOVUPS", p.vector)
+	}
+	some("one", 1, "VMOVSS", p.lane)
+	c.VZEROUPPER()
+	c.RET()
+}
