@@ -20,7 +20,7 @@ func (k *kernel) load(a *Args, data, at, n int) int {
 
 func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	setBounds[C](f, a)
-	f.stream = a.Stream && a.Out[0].P != nil && k.out != tensor.None
+	f.stream = a.Stream && k.writes(a)
 	f.ahead = a.Ahead
 	limit := callSize
 	in := [2]*unsafe.Pointer{&f.in0, &f.in1}

@@ -86,11 +86,11 @@ func (k *kernel) groups(n, data int, a *Args) bool {
 
 // runs runs the kernel on many runs, if it can.
 func (k *kernel) runs(n, data int, a *Args) bool {
-	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
+	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a, n) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
 	r, f := &a.Runs, &a.frame
-	if f.stream = a.Stream && k.out != tensor.None; f.stream { // from where each output is at a multiple of a register
+	if f.stream = a.Stream && k.writes(a); f.stream { // from where each output is at a multiple of a register
 		out := len(a.In)
 		f.heads = misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0
 		if f.heads && !k.heads || r.Apart[out]%streamAlignment != 0 {
@@ -120,7 +120,7 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 // element, if it can.
 func (k *kernel) rows(n, data int, a *Args) bool {
 	r, f, out := &a.Runs, &a.frame, len(a.In)
-	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a) {
+	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
 		return false
 	}
 	if a.Stream && (misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0) {
@@ -141,15 +141,19 @@ func (k *kernel) rows(n, data int, a *Args) bool {
 	return true
 }
 
-// lacks reports whether a data operand that the kernel reads or writes is absent.
-func (k *kernel) lacks(a *Args) bool {
+// lacks reports whether a data operand is absent that the kernel reads, or writes in
+// runs of n elements which have no room in the scratch.
+func (k *kernel) lacks(a *Args, n int) bool {
 	for i, d := range k.in {
 		if d != tensor.None && a.In[i].P == nil {
 			return true
 		}
 	}
-	return k.out != tensor.None && a.Out[0].P == nil
+	return k.out != tensor.None && a.Out[0].P == nil && (a.Runs.Strands != 1 || n*int(k.out.Size()) > int(unsafe.Sizeof(a.Scratch.unused)))
 }
+
+// writes reports whether there is an output of elements.
+func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
 // operands makes the frame for m elements, from at on, of the runs from a step on.
 func (k *kernel) operands(a *Args, step, at, m int) {
@@ -166,6 +170,9 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
 		visit = f.visit * size
+		if s.P == nil {
+			return unsafe.Pointer(&a.Scratch.unused), visit, -visit, 0, 0 // again and again
+		}
 		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between
 	}
 	f.in0, f.in0Visit, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])

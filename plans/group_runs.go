@@ -49,6 +49,7 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
+			a.Ahead = f.aheadOfGroups(int64(n))
 			kernel(n, 0, a)
 			results = groupResults(w, fold, int(groups))
 		}

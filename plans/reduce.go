@@ -211,6 +211,16 @@ func (c *call) nextGroups(f *family, groups int64) int {
 	return 0
 }
 
+// aheadOfGroups returns how many bytes before the elements of groups of n are read their
+// lines are asked for. Sums of short groups keep the processor from looking ahead
+// itself.
+func (f *family) aheadOfGroups(n int64) int {
+	if f.args.Stream && n <= shortFarRun {
+		return farAhead
+	}
+	return 0
+}
+
 // members returns a cursor for the members of a group.
 func (w *worker) members(c *call, group int64) *cursor {
 	at, cur := &w.cursors[0], &w.cursors[1]

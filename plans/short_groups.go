@@ -60,7 +60,7 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 			f.groupParams(c, w, groups, n)
 			terms := cpu.ColumnsOf[C](&w.scratch, 1, int(groups*n))
 			terms.Clear(1)
-			a.Wide, a.Sums = true, terms.Row(0)
+			a.Wide, a.Sums, a.Ahead = true, terms.Row(0), f.aheadOfGroups(n)
 			kernel(int(groups*n), 0, a)
 			fold.sums(terms.Sums, int(n), results)
 		}
