@@ -200,7 +200,7 @@ func (x Float[B]) Cast(d tensor.DType) Float[B] {
 		return Float[B]{failed(x.be, "cast: a Float cannot become %v; want a float type (ToInt gives an Int)", d)}
 	}
 	if x.DType() == d {
-		return x
+		return x.Reshape(x.Shape()...)
 	}
 	return Float[B]{x.run(OpCast, &Attr{DType: d})}
 }

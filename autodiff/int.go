@@ -91,7 +91,7 @@ func (x Int[B]) Cast(d tensor.DType) Int[B] {
 		return Int[B]{failed(x.be, "cast: an Int cannot become %v; want i32 or i64 (ToFloat gives a Float)", d)}
 	}
 	if x.DType() == d {
-		return x
+		return x.Reshape(x.Shape()...)
 	}
 	return Int[B]{x.run(OpCast, &Attr{DType: d})}
 }
@@ -102,6 +102,9 @@ func (x Int[B]) ToFloat() Float[B] { return Float[B]{x.run(OpCast, &Attr{DType: 
 // OneHot returns f32 rows of n classes with a 1 at the index. An index that is
 // no class is an error.
 func (x Int[B]) OneHot(n int) Float[B] {
+	if n < 0 && x.Err() == nil {
+		return Float[B]{failed(x.be, "one_hot: n is %d; want at least 0 classes", n)}
+	}
 	indices, err := x.Int64s()
 	for i, class := range indices {
 		if class < 0 || class >= int64(n) {

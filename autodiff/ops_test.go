@@ -165,6 +165,8 @@ func TestUserErrors(t *testing.T) {
 		{x.CrossEntropy(i, 1.5).Err(), "the label smoothing is 1.5"},
 		{i.OneHot(5).Err(), "one_hot: index 1 is 5; want 0 to 4"},
 		{i.Neg().OneHot(6).Err(), "one_hot: index 1 is -5; want 0 to 5"},
+		{i.OneHot(-1).Err(), "one_hot: n is -1; want at least 0 classes"},
+		{x.Flip(2).Err(), "flip: axis 2 is out of range for f64[2,3]"},
 		{x.Clamp(2, 1).Err(), "clamp: the bounds are 2 and 1"},
 		{x.Linear(x, Float[*CPU]{}).Slice(0, 0, 9).Err(), "slice"},
 		{x.Conv2d(x, Float[*CPU]{}, Window{}).Err(), "conv2d: x is f64[2,3] and the weight f64[2,3]"},

@@ -292,6 +292,9 @@ func TestAccessors(t *testing.T) {
 		require.Equal(t, []float64{1, 2}, list(t, in))
 		in.Release() // a handle of its own
 		require.Equal(t, []float64{1, 2}, list(t, x))
+		x.Cast(x.DType()).Release() // as well
+		Ints(ad, []int64{3}).Cast(tensor.I64).Release()
+		require.Equal(t, []float64{1, 2}, list(t, x))
 		require.Equal(t, []float64{1, 2}, list(t, ad.FromInner(Floats(cpu, []float64{1, 2}))))
 		i := Ints(ad, []int64{1, 2})
 		require.Equal(t, tensor.I64, ad.IntFromInner(ad.IntInner(i)).DType())

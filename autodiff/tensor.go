@@ -271,11 +271,13 @@ func (t Tensor[B]) slice(axis, lo, hi, step int) Tensor[B] {
 
 // flip reverses an axis.
 func (t Tensor[B]) flip(axis int) Tensor[B] {
+	if axisOf(&axis, t.Rank()) != nil && t.Err() == nil {
+		return failed(t.be, "flip: axis %d is out of range for %v", axis, t)
+	}
 	at, err := t.part(axis, 0, t.extent(axis), 1)
 	if err != nil {
 		return Tensor[B]{be: t.be, err: err}
 	}
-	axisOf(&axis, t.Rank())
 	at.Starts[axis], at.Steps[axis] = max(0, int(at.Shape[axis])-1), -1
 	return t.run(OpSlice, at)
 }

@@ -20,6 +20,9 @@ const maxArgs = 16 // more than any operation has
 // firstPage is the size of the first page of addresses, which is never memory.
 const firstPage = 4096
 
+// allMemory is more bytes than a process can have.
+const allMemory = 1 << 56
+
 // A problem's arguments as Views. They are passed to an interface's method,
 // so on the stack they would be allocated by every call.
 type viewList [maxArgs]tensor.View
@@ -99,7 +102,7 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	// Added as numbers first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it.
 	data := *(*uintptr)(unsafe.Pointer(&t.data))
-	if data < firstPage || data+uintptr(t.byte_offset) < firstPage {
+	if data < firstPage || t.byte_offset > allMemory {
 		if v.NumElements() <= 0 {
 			return "" // data is never touched: there is none, or no such shape
 		}

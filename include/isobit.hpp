@@ -196,7 +196,13 @@ private:
 
   void fits(size_t size) const {
     uint64_t elements = 1; // unsigned, so that a product beyond it is no undefined behaviour
-    for (int32_t i = 0; i < tensor_.ndim; i++) elements *= static_cast<uint64_t>(shape_[static_cast<size_t>(i)]);
+    for (int32_t i = 0; i < tensor_.ndim; i++) {
+      const int64_t extent = shape_[static_cast<size_t>(i)];
+      if (extent < 0)
+        throw Error(ISOBIT_INVALID_ARGUMENT,
+                    "isobit: a shape has the extent " + std::to_string(extent) + "; want at least 0");
+      elements *= static_cast<uint64_t>(extent);
+    }
     if (elements != size)
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape has " + std::to_string(elements) +
                                                " elements; want those of the vector, " + std::to_string(size));
@@ -215,6 +221,8 @@ public:
   // struct_size is filled in here.
   Plan(const std::string &problem, isobit_preference preference) {
     preference.struct_size = sizeof preference;
+    if (problem.find('\0') != std::string::npos)
+      throw Error(ISOBIT_INVALID_PROBLEM, "isobit: a problem's text has a NUL in it");
     detail::call(isobit_plan_create, problem.c_str(), &preference, &handle_);
     try {
       detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);

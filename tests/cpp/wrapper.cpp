@@ -61,6 +61,7 @@ void tensors() {
   float value = 0;
   CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
   CHECK(thrown("6", [&] { isobit::Tensor(x, {2, 2}); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("extent -2", [&] { isobit::Tensor(x, {-2, -3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 6}); }) ==
         ISOBIT_INVALID_ARGUMENT);
 }
@@ -70,6 +71,7 @@ void errors() {
   std::vector<int8_t> q(6);
   CHECK(thrown("no_such_op", [] { isobit::Plan("no_such_op x=f32[2]"); }) == ISOBIT_INVALID_PROBLEM);
   CHECK(thrown("qmax", [] { isobit::run("quantize_per_tensor x=f32[2] q=s8 qmin=0", {}); }) == ISOBIT_INVALID_PROBLEM);
+  CHECK(thrown("NUL", [] { isobit::run(quantize + std::string("\0 garbage", 9), {}); }) == ISOBIT_INVALID_PROBLEM);
   const isobit::Plan plan(quantize);
   CHECK(thrown("x", [&] { plan.run({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("x", [&] { plan.can_implement({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
