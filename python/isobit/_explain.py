@@ -29,6 +29,10 @@ NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
 
 
+class UnknownType(ValueError, TypeError):
+    """A dtype that no op takes: a wrong value, and what was a TypeError once."""
+
+
 def explain(op: Op, args: tuple[Any, ...]) -> None:
     """Raises what is wrong with an argument of the call on its own; returns where nothing is."""
     inputs = op.signature.inputs
@@ -75,7 +79,7 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
     if kind:
         raise TypeError(f"{named} is {kind}; want a dense tensor")
     if value.dtype not in _KNOWN:
-        raise TypeError(f"{named} is {value.dtype}; want one of {_types(op.plan, item.name)}")
+        raise UnknownType(f"{named} is {value.dtype}; want one of {_types(op.plan, item.name)}")
 
 
 def _odd_kind(t: torch.Tensor) -> str:
@@ -202,7 +206,7 @@ def _dtype(op: Op | None, name: str, value: Any) -> _Error:
         return None
     s = op.signature
     tensors = [o.name for o in s.outputs if s.dtype_argument(o) == name] or [i.name for i in s.inputs if i.codes]
-    return TypeError, f"is {value}; want one of {_types(op.plan, tensors[0])}"
+    return UnknownType, f"is {value}; want one of {_types(op.plan, tensors[0])}"
 
 
 # By the kinds of _signature.py.

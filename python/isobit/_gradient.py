@@ -88,6 +88,11 @@ def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
     return t.float() if t.dtype.itemsize == 2 and t.dtype != dtype else t
 
 
+def widest(t: torch.Tensor) -> torch.Tensor:
+    """t in the type that it computes in."""
+    return t.float() if t.dtype.itemsize == 2 else t
+
+
 class Frame:
     """An autograd context with other saved tensors; wanted: of which, and of which upstream gradients, a gradient's
     gradient is wanted."""

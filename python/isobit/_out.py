@@ -33,10 +33,22 @@ def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
         raise ValueError(f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}")
 
 
+def _overlaps(t: torch.Tensor) -> bool:
+    """Whether two indices may name one element: what plans say of their outputs."""
+    reach = 0
+    for stride, extent in sorted(pair for pair in zip(t.stride(), t.shape, strict=True) if pair[1] > 1):
+        if stride <= reach:
+            return t.numel() > 0
+        reach += stride * (extent - 1)
+    return False
+
+
 def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
     """out= of a function that is more than one op: takes a copy of the result."""
     check_dense(name, out=out)
     check_out(out, *args)
+    if not is_dynamo_compiling() and _overlaps(out):
+        raise ValueError(f"{name}: out has strides {list(out.stride())} with which elements overlap; it is an output")
     y = f(*args)
     if out.device != y.device:
         raise ValueError(f"{name}: out is on {out.device}; want {y.device}")

@@ -86,3 +86,60 @@ def test_a_prepared_layer_that_is_frozen_or_traced(group_size):
     assert (6, 8) not in kept
     got, kept = gradients(run, tensors, (False, True, False))
     assert_same(got, every[1:2])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_vmap_over_tables_with_max_norm():
+    tables, indices = draw(3, 6, 4), torch.tensor([[1, 2], [5, 0], [1, 1]])
+    want = tables.clone()
+    each = torch.stack([isobit.embedding(i, t, max_norm=1.0) for i, t in zip(indices, want, strict=True)])
+    got = tables.movedim(0, 1).clone()
+    assert_same(torch.vmap(lambda i, t: isobit.embedding(i, t, max_norm=1.0), in_dims=(0, 1))(indices, got), each)
+    assert_same(got.movedim(1, 0), want)
+    with pytest.raises(RuntimeError, match="embedding_renorm_: vmap over indices cannot write"):
+        torch.vmap(lambda i: isobit.embedding(i, got[:, 0].clone(), max_norm=1.0))(indices)
+
+
+def test_rows_for_nested_indices():
+    nested = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([0, 4, 3])], layout=torch.jagged)
+    weight = draw(5, 3).requires_grad_()
+    got, want = isobit.embedding(nested, weight), torch.nn.functional.embedding(nested, weight)
+    assert got.is_nested and got.shape[0::2] == want.shape[0::2]
+    assert_same(got.values().detach(), want.values().detach())
+    dy = draw(5, 3, seed=1)
+    assert_same(*(torch.autograd.grad(y.values(), (weight,), dy) for y in (got, want)))
+
+
+def test_out_of_products_overlaps_nothing():
+    x, w = draw(4, 6), draw(3, 6)
+    for out in (torch.zeros(9).as_strided((4, 3), (1, 1)), torch.zeros(3).expand(4, 3)):
+        with pytest.raises(ValueError, match=r"linear: out has strides \[\d, 1\] with which elements overlap"):
+            isobit.linear(x, w, out=out)
+        assert not out.any()
+    out = torch.zeros(3, 8)[:, ::2].t()
+    assert_same(isobit.linear(x, w, out=out), isobit.linear(x, w))
+
+
+def test_a_gradient_for_padding_below_zero_is_as_without():
+    dy, indices = draw(3, 2), torch.tensor([1, 2, 0])
+    assert_same(isobit.embedding_backward(dy, indices, 5, -7), isobit.embedding_backward(dy, indices, 5))
+
+
+def test_an_inference_tensor_is_not_scaled_outside():
+    with torch.inference_mode():
+        weight = draw(6, 4)
+    with pytest.raises(RuntimeError, match="embedding_renorm_: weight is an inference tensor"):
+        isobit.embedding_renorm_(weight, torch.tensor([1]), 0.1)
+
+
+def test_gradients_of_16_bits_are_rounded_once():
+    """Weights that codes stand for, and the weight's gradient that those of scales come from, were 16 bits wide."""
+    x, dy = draw(64, 32, dtype=torch.bfloat16), draw(64, 8, dtype=torch.bfloat16, seed=1)
+    codes = draw(8, 32, seed=2).mul(30).clamp(-128, 127).to(torch.int8)
+    scale = (draw(8, 2, seed=3).abs() + 0.1).requires_grad_()
+    leaf = x.clone().requires_grad_()
+    dx, ds = torch.autograd.grad(isobit.weight_only_linear(leaf, codes, scale, group_size=16), (leaf, scale), dy)
+    w = codes.double() * scale.detach().double().repeat_interleave(16, 1)
+    torch.testing.assert_close(dx, (dy.double() @ w).to(dx.dtype), rtol=2**-8, atol=1e-2)
+    want = ((dy.double().t() @ x.double()) * codes).reshape(8, 2, 16).sum(-1)
+    torch.testing.assert_close(ds.double(), want, rtol=1e-4, atol=1e-2)

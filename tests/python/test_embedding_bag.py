@@ -3,6 +3,7 @@
 import itertools
 
 import isobit
+import numpy as np
 import pytest
 import torch
 from isobit.nn import EmbeddingBag
@@ -253,3 +254,15 @@ def test_an_error_comes_before_max_norm_writes(name):
     with pytest.raises(kind):
         isobit.embedding_bag(given, weight, *rest, max_norm=0.1, **keywords)
     assert torch.equal(weight, before)
+
+
+def test_a_sparse_gradient_without_bags_has_no_rows():
+    weight = W.clone().requires_grad_()
+    none = torch.empty(0, dtype=torch.int64)
+    (dw,) = grad(isobit.embedding_bag(INDICES, weight, none, sparse=True, mode="sum").sum(), (weight,))
+    assert dw._nnz() == 0 and dw.shape == W.shape
+
+
+def test_a_mode_that_cannot_be_compared():
+    with pytest.raises(ValueError, match="embedding_bag: mode is ndarray; want 'sum'"):
+        isobit.embedding_bag(INDICES, W, OFFSETS, mode=np.ones(3))

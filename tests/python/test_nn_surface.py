@@ -19,6 +19,7 @@ from isobit.nn import (
     convert,
     prepare,
 )
+from isobit.nn._scheme import Grouping
 from kit import assert_same, draw
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -99,7 +100,7 @@ def test_refusals_name_what_came():
         (TypeError, "grad_grid must be a Tensor", lambda: isobit.affine_grid_backward([1])),
         (ValueError, r"grad_grid has shape \[\]", lambda: isobit.affine_grid_backward(torch.tensor(1.0))),
         (TypeError, "padding_idx must be an int, not 1.0", lambda: isobit.embedding(torch.tensor([1]), draw(3, 4), 1.0)),
-        (ValueError, "padding_idx is 0; there are no rows", lambda: isobit.embedding(torch.tensor([1]), draw(0, 4), 0)),
+        (ValueError, "padding_idx is 1; there are no rows", lambda: isobit.embedding(torch.tensor([1]), draw(0, 4), 1)),
         (TypeError, "weight is torch.bool; want one of torch.float32", lambda: isobit.embedding(torch.tensor([1]), torch.ones(3, 4, dtype=torch.bool))),
         (ValueError, "num_weights is -1", lambda: isobit.embedding_backward(draw(1, 4), torch.tensor([0]), -1)),
     ):  # fmt: skip
@@ -108,6 +109,74 @@ def test_refusals_name_what_came():
     assert_same(of(INT8)(draw(3, 4)), of(**INT8)(draw(3, 4)))
     meta = isobit.grid_sample(torch.empty(1, 2, 3, 4, device="meta"), torch.empty(1, 5, 6, 2, device="meta"))
     assert meta.shape == (1, 2, 5, 6) and meta.device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    (torch.arange(6), torch.ones(3, dtype=torch.complex64), torch.ones([1] * 9), None),
+    ids=lambda v: getattr(v, "dtype", v),
+)
+@pytest.mark.parametrize(
+    "made",
+    (
+        FakeQuantize,
+        lambda: FakeQuantize(start="min_max"),
+        ObservedFakeQuantize,
+        lambda: ObservedFakeQuantize(isobit.nn.HistogramObserver),
+        MinMaxObserver,
+        isobit.nn.HistogramObserver,
+        lambda: FakeQuantizedLinear(6, 2, activation_fake_quantizer=ObservedFakeQuantize()),
+    ),
+)  # fmt: skip
+def test_what_a_module_refuses_it_has_not_seen(made, bad):
+    module = made()
+    before = copy.deepcopy(module.state_dict())
+    with pytest.raises((TypeError, ValueError), match=rf"^{type(module).__name__}: input (is|has|must be) "):
+        module(bad)
+    after = module.state_dict()
+    assert all(torch.equal(v, after[k]) for k, v in before.items())
+
+
+def test_a_first_batch_under_vmap_sets_nothing():
+    module, x = FakeQuantize(), draw(3, 4)
+    with pytest.raises(RuntimeError, match="FakeQuantize: vmap cannot set scale"):
+        torch.vmap(module)(x)
+    module(x)
+    assert module.scale != 1
+
+
+def test_a_learned_scale_of_doubles_starts_from_doubles():
+    x = draw(5, 7, dtype=torch.float64)
+    module = FakeQuantize()
+    module(x)
+    ones = torch.ones_like(x)
+    mean = Grouping().sums(x.abs(), ones) / x.numel()
+    assert_same(module.scale.detach(), (2 * mean / 127**0.5).float().reshape(1))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    (
+        (TypeError, "convert: module must be a torch.nn.Module", lambda: isobit.nn.convert(None)),
+        (TypeError, "prepare: module must be a torch.nn.Module", lambda: isobit.nn.prepare(None, weight=INT8)),
+        (TypeError, "MinMaxObserver: eps must be a float", lambda: MinMaxObserver(eps="a")),
+        (ValueError, "MinMaxObserver: eps is inf", lambda: MinMaxObserver(eps=float("inf"))),
+        (TypeError, "MinMaxObserver: group_size must be an int", lambda: MinMaxObserver(group_size=2.5)),
+        (TypeError, "MinMaxObserver: quant_max must be an int", lambda: MinMaxObserver(quant_max=True)),
+        (TypeError, "MinMaxObserver: is_dynamic must be a bool", lambda: MinMaxObserver(is_dynamic="no")),
+        (ValueError, "MinMaxObserver: scale_dtype is torch.int8", lambda: MinMaxObserver(scale_dtype=torch.int8)),
+        (ValueError, "MinMaxObserver: rounding is 'x'", lambda: MinMaxObserver(rounding="x")),
+        (TypeError, "averaging_constant must be a float", lambda: MovingAverageMinMaxObserver("a")),
+        (TypeError, "MSEObserver: steps must be an int", lambda: isobit.nn.MSEObserver(steps=1.5)),
+        (TypeError, "SpatialTransformer: size must be", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), 7)),
+        (ValueError, r"size is \(1,\); want a height", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), (1,))),
+        (ValueError, r"SpatialTransformer: input has shape \[2, 3\]", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity())(draw(2, 3))),
+        (TypeError, "FakeQuantizedLinear: input must be a Tensor", lambda: FakeQuantizedLinear(2, 2)(None)),
+    ),
+)  # fmt: skip
+def test_modules_name_what_is_wrong(error, message, call):
+    with pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

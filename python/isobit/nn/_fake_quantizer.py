@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .._explain import check_dense
+from .._vmap import MOST_DIMS
 from ._scheme import Scheme
 
 is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
@@ -25,6 +27,24 @@ class Partial(partial):  # type: ignore[type-arg]
 def has_value(x: Tensor) -> bool:
     """Whether x can be asked what it holds: a meta or fake tensor cannot, nor one of a torch.func transform."""
     return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+def check_module(owner: str, module: Any) -> None:
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{owner}: module must be a torch.nn.Module, not {type(module).__name__}")
+
+
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def check_input(module: torch.nn.Module, x: Any) -> None:
+    """Raises where x cannot be quantized: before it changes what the module keeps."""
+    owner = type(module).__name__
+    check_dense(owner, input=x)
+    if x.dtype not in FLOATS:
+        raise ValueError(f"{owner}: input is {x.dtype}; want one of {', '.join(map(str, FLOATS))}")
+    if x.dim() > MOST_DIMS:
+        raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MOST_DIMS}")
 
 
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
@@ -94,6 +114,7 @@ class FakeQuantizer(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.fake_quant_enabled and not (self.training and self.observer_enabled):
             return x
+        check_input(self, x)
         parameters = self.parameters_for(x)
         return self.scheme.fake_quantize(x, *parameters) if self.fake_quant_enabled else x
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._gradient import once
+from .._gradient import once, rounded, wide_for
 from .._load import PACKED
 from .._op import is_traced
 from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
@@ -132,7 +132,8 @@ class _Linear(torch.autograd.Function):
         flat = as_matrix(grad_y)
         grad_x = grad_w = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_x = product(flat, weight.to(grad_y.dtype)).reshape(*grad_y.shape[:-1], weight.shape[1]).to(x_type)
+            wide = wide_for(weight.dtype, flat)
+            grad_x = rounded(product(wide, weight.to(wide.dtype)), x_type).reshape(*grad_y.shape[:-1], weight.shape[1])
         if ctx.needs_input_grad[1]:
             grad_w = weight_gradient(flat, as_matrix(x), weight_type)
         if ctx.needs_input_grad[2]:

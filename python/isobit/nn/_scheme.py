@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import torch
@@ -175,8 +175,8 @@ class Scheme:
                 f"{owner}: quant_min and quant_max are {least} and {most}; "
                 f"want {low} <= quant_min < quant_max <= {high}, the range of {self.dtype}"
             )
-        if not self.eps >= 0:
-            raise ValueError(f"{owner}: eps is {self.eps}; want at least 0")
+        if not 0 <= self.eps < inf:
+            raise ValueError(f"{owner}: eps is {self.eps}; want at least 0, and finite")
         if not least - self.middle <= 0 <= most - self.middle:
             raise ValueError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
         if self.symmetric and most <= self.middle:

@@ -6,6 +6,7 @@ import copy
 
 import torch
 
+from ._fake_quantizer import check_module
 from .prepare import without_fast_path
 
 
@@ -16,6 +17,7 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     The bits are those of ``module.eval()``. A part that several parents share is converted once. With
     ``inplace`` the parts of module itself are replaced; what comes back is another module where module has a
     served form. A converted module's state_dict loads into another converted one, trained or not."""
+    check_module("convert", module)
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
     return _convert(module.eval(), {})

@@ -111,21 +111,24 @@ class FakeQuantize(FakeQuantizer):
         want, have = math.prod(self.scheme.grouping.parameter_shape(x.shape)), self.scale.numel()
         if want != have:
             raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has {want} scales; there are {have}")
-        self.initialized.fill_(True)
-        self._has_started = True
+        zero_point = None
         if self.start == "min_max":
             scale, zero_point = self.scheme.choose(x.detach())
-            self.scale.copy_(scale.reshape(self.scale.shape))
-            if self.zero_point is not None:
-                self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
         else:
-            self.scale.copy_(self._usual_scale(x.detach()).reshape(self.scale.shape))
+            scale = self._usual_scale(x.detach())
+        if torch._C._functorch.is_batchedtensor(scale):
+            raise RuntimeError("FakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()")
+        self.scale.copy_(scale.reshape(self.scale.shape))
+        if self.zero_point is not None and zero_point is not None:
+            self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
+        self.initialized.fill_(True)
+        self._has_started = True
         if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale.detach().clone(), self.scale._version
 
     def _usual_scale(self, x: Tensor) -> Tensor:
         """LSQ's: twice the mean size of x over the root of the largest code."""
-        size = x.abs().to(torch.promote_types(self.scale.dtype, torch.float32))
+        size = x.abs().to(torch.promote_types(torch.promote_types(x.dtype, self.scale.dtype), torch.float32))
         one = torch.ones_like(size)
         sums = self.scheme.grouping.sums
         mean = sums(size, one) / sums(one, one)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..ops.embedding import embedding
-from ._fake_quantizer import FakeQuantizer
+from ._fake_quantizer import FakeQuantizer, check_input
 from ._linear import Operand, trained_linear
 from .embedding import Embedding
 from .observed_fake_quantize import ObservedFakeQuantize
@@ -66,6 +66,10 @@ class FakeQuantizedLinear(torch.nn.Linear):
         return layer.train(linear.training)
 
     def forward(self, input: Tensor) -> Tensor:
+        if self.activation_fake_quantizer is not None:
+            check_input(self, input)
+        elif not isinstance(input, Tensor):
+            raise TypeError(f"{type(self).__name__}: input must be a Tensor, not {type(input).__name__}")
         if input.dim() == 0 or input.shape[-1] != self.in_features:
             owner, shape = type(self).__name__, list(input.shape)
             raise ValueError(f"{owner}: input has shape {shape}; want [..., {self.in_features}]")

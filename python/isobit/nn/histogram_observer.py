@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._fake_quantizer import check_input
 from ._scheme import Grouping
 from .observers import EPS, MinMaxObserver
 
@@ -75,6 +76,7 @@ class HistogramObserver(MinMaxObserver):
     @torch.no_grad()
     @_not_compiled
     def forward(self, x: Tensor) -> Tensor:
+        check_input(self, x)
         values = self._finite(x.detach())
         if values.numel() == 0:
             return x

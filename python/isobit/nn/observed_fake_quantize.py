@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_kinds
 from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
@@ -62,6 +63,7 @@ class ObservedFakeQuantize(FakeQuantizer):
         **observer_kwargs: Any,
     ) -> None:
         super().__init__()
+        check_kinds("ObservedFakeQuantize", "b", is_dynamic=is_dynamic)
         if isinstance(observer, torch.nn.Module) or not callable(observer):
             kind = type(observer).__name__
             raise TypeError(f"ObservedFakeQuantize: observer is a {kind}; want a class, or what with_args made of one")

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._fake_quantizer import Partial, has_value, resize_for_loading, set_buffer
+from .._explain import check_kinds
+from ._fake_quantizer import FLOATS, Partial, check_input, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 _KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
+ROUNDINGS = ("nearest", "reciprocal")
 
 
 class MinMaxObserver(torch.nn.Module):
@@ -58,6 +60,15 @@ class MinMaxObserver(torch.nn.Module):
     ) -> None:
         super().__init__()
         owner = type(self).__name__
+        check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
+        check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max, group_size=group_size)
+        check_kinds(owner, "i", ch_axis=ch_axis)
+        check_kinds(owner, "l?", block_size=block_size)
+        check_kinds(owner, "f", eps=eps)
+        if rounding not in ROUNDINGS:
+            raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
+        if scale_dtype is not None and scale_dtype not in FLOATS:
+            raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
         if qscheme not in _KNOWN:
             raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, _KNOWN))}")
         kept, low, high = code_type(owner, dtype)
@@ -114,6 +125,7 @@ class MinMaxObserver(torch.nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
+        check_input(self, x)
         if x.numel() == 0:
             return x
         low, high = self.extremes(x.detach())
@@ -171,6 +183,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         **keywords: Any,
     ) -> None:
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **keywords)
+        check_kinds(type(self).__name__, "f", averaging_constant=averaging_constant)
         if not 0 <= averaging_constant <= 1:
             raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
         self.averaging_constant = averaging_constant
@@ -242,6 +255,8 @@ class MSEObserver(MovingAverageMinMaxObserver):
     ) -> None:
         bounds = reduce_range, quant_min, quant_max
         super().__init__(averaging_constant, dtype, qscheme, *bounds, eps, is_dynamic, **keywords)
+        check_kinds("MSEObserver", "i", steps=steps)
+        check_kinds("MSEObserver", "f", smallest=smallest)
         if steps < 1 or not 0 < smallest <= 1:
             raise ValueError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
         self.steps = steps

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ._fake_quantizer import FakeQuantizer
+from ._fake_quantizer import FakeQuantizer, check_module
 from .embedding import Embedding
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
 from .observed_fake_quantize import ObservedFakeQuantize
@@ -48,6 +48,7 @@ def prepare(
     Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
     configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
     pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
+    check_module("prepare", module)
     kinds: list[tuple[_Types, Any, list[Any]]] = [
         (_LINEAR, FakeQuantizedLinear, [weight, activation]),
         (_EMBEDDING, FakeQuantizedEmbedding, [embedding]),

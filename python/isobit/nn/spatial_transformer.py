@@ -5,11 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._explain import check_dense, check_kinds, spell
 from ..ops.grid_sample import affine_grid, grid_sample
 
 # torch.fx.symbolic_trace records the call.
 torch.fx.wrap("affine_grid")
 torch.fx.wrap("grid_sample")
+
+
+def _check_image(input: Tensor) -> None:
+    if isinstance(input, torch.fx.Proxy):
+        return
+    check_dense("SpatialTransformer", input=input)
+    if input.dim() != 4:
+        raise ValueError(f"SpatialTransformer: input has shape {list(input.shape)}; want [N, C, H, W]")
 
 
 class SpatialTransformer(torch.nn.Module):
@@ -29,6 +38,9 @@ class SpatialTransformer(torch.nn.Module):
         align_corners: bool = False,
     ) -> None:
         super().__init__()
+        check_kinds("SpatialTransformer", "l?", size=size)
+        if size is not None and (len(size) != 2 or min(size) < 1):
+            raise ValueError(f"SpatialTransformer: size is {spell(size)}; want a height and a width of at least 1")
         self.localisation = localisation
         self.size = size
         self.mode = mode
@@ -41,11 +53,13 @@ class SpatialTransformer(torch.nn.Module):
         return torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
 
     def forward(self, input: Tensor) -> Tensor:
+        _check_image(input)
         theta = self.localisation(input).reshape(-1, 2, 3)
         return self.warp(input, theta)
 
     def warp(self, input: Tensor, theta: Tensor) -> Tensor:
         """The input under given maps [N, 2, 3]."""
+        _check_image(input)
         height, width = self.size or input.shape[-2:]
         grid = affine_grid(theta, [input.shape[0], input.shape[1], height, width], self.align_corners)
         return grid_sample(input, grid, self.mode, self.padding_mode, self.align_corners)

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
-from .._op import Op, wants_gradient
+from .._op import LIBRARY, Op, wants_gradient
 from .._out import write_out
 from .._vmap import MOST_DIMS, Dims, front, register
 
@@ -92,6 +92,16 @@ _FORWARD.linear(_adjoint)
 _BACKWARD.linear(_adjoint_of_gradient)
 
 
+def _vmap_renorm(info: Any, in_dims: Dims, weight: Tensor, indices: Tensor, *numbers: float) -> Any:
+    """Each weight of a batch by its indices: a common one would be written for all of them."""
+    if in_dims[0] is None:
+        raise RuntimeError("embedding_renorm_: vmap over indices cannot write a weight that has no batch of its own")
+    for i in range(info.batch_size):
+        of = indices if in_dims[1] is None else indices.select(in_dims[1], i)
+        _RENORM.raw(weight.select(in_dims[0], i), of, *numbers)
+    return None, None
+
+
 def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *attributes: Any) -> Any:
     if in_dims[0] is not None:
         return None
@@ -101,11 +111,12 @@ def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *at
 
 register(_FORWARD, _vmap_forward)
 register(_BACKWARD)
+torch.library.register_vmap("isobit::embedding_renorm_", _vmap_renorm, lib=LIBRARY)
 
 
 def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
     """padding_idx from the front; -1 where there is none."""
-    if padding_idx is None:
+    if padding_idx is None or op == "embedding" and type(padding_idx) is int and padding_idx == rows == 0:  # as torch
         return -1
     if not isinstance(padding_idx, (int, torch.SymInt)) or isinstance(padding_idx, bool):
         try:
@@ -141,15 +152,31 @@ def embedding(
         y = _fast(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
             return y
+    if isinstance(input, Tensor) and input.layout == torch.jagged:
+        return _of_jagged(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, out=out)
     check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
+    if input.dim() >= MOST_DIMS:
+        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MOST_DIMS - 1}")
     args = (weight, input, _row(padding_idx, weight.shape[0]), scale_grad_by_freq, sparse)
     if max_norm is not None:
         if out is not None:
             write_out(_FORWARD, out, *args)  # where that is refused, it is before weight is written
         renorm_before(_FORWARD, args, max_norm, norm_type)
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
+
+
+def _of_jagged(input: Tensor, *args: Any, out: Tensor | None) -> Tensor:
+    """Rows for the indices of a nested tensor, nested alike."""
+    if out is not None or input.lengths() is not None:
+        wrong = "out" if out is not None else "input"
+        raise ValueError(
+            f"embedding: {wrong} is given with nested indices that cannot have it; want them contiguous, and no out"
+        )
+    rows = embedding(input.values(), *args)
+    y: Tensor = torch.nested.nested_tensor_from_jagged(rows, input.offsets(), jagged_dim=input._ragged_idx)
+    return y
 
 
 _fast = _FORWARD.fast
@@ -172,10 +199,14 @@ def embedding_backward(
     scale_grad_by_freq: bool = False,
 ) -> Tensor:
     """The gradient of an embedding's weight, [num_weights, D]: each row the sum of the rows of
-    grad_output whose index names it, in ascending position. padding_idx: a row that gets none, -1
+    grad_output whose index names it, in ascending position. padding_idx: a row that gets none, below 0
     for none, as in ``torch.ops.aten.embedding_dense_backward``."""
     if isinstance(num_weights, int) and num_weights < 0:
         raise ValueError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
+    if type(grad_output) is Tensor and grad_output.dim() == 0:
+        raise ValueError("embedding_backward: grad_output has shape []; want that of indices, then D")
+    if type(padding_idx) is int and padding_idx < -1:
+        padding_idx = -1
     return _BACKWARD.with_gradient(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 
@@ -185,7 +216,7 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
     with torch.no_grad():
         if is_dynamo_compiling() or op.check(*args) is NotImplemented:
             op(args[0][:, :0], *args[1:])  # on no columns: says what is wrong, or is a case for torch's dispatcher
-        embedding_renorm_(*args[:2], max_norm, norm_type)
+        _renorm(*args[:2], max_norm, norm_type)
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -195,7 +226,15 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    if not is_dynamo_compiling() and weight.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "embedding_renorm_: weight is an inference tensor; want a clone of it, or torch.inference_mode()"
+        )
+    _renorm(weight, indices, max_norm, norm_type)
+    return weight
+
+
+def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     _RENORM(weight, indices, _number("max_norm", max_norm), _number("norm_type", norm_type))
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)
-    return weight

@@ -82,8 +82,9 @@ def _sparse_gradient(
     if scale_grad_by_freq:
         raise RuntimeError("embedding_bag: scale_grad_by_freq does not work with a sparse gradient")
     left_out = padding_idx if padding_idx >= 0 else None
-    if offsets is not None and include_last_offset:  # what follows the last one is in no bag: as padding, or -1
-        beyond = torch.arange(len(indices), device=indices.device) >= offsets[-1]
+    if offsets is not None and (include_last_offset or len(offsets) == 0):
+        # What follows the last one is in no bag: as padding, or -1.
+        beyond = torch.arange(len(indices), device=indices.device) >= (offsets[-1] if len(offsets) else 0)
         indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
     if left_out is not None:  # which a bag does not count either: as an index out of range
@@ -124,7 +125,12 @@ def embedding_bag(
     Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
     gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
     plain = max_norm is None and padding_idx is None and include_last_offset is False
-    if plain and (mode != "max" or scale_grad_by_freq is sparse is False) and not is_dynamo_compiling():
+    if (
+        plain
+        and isinstance(mode, str)
+        and (mode != "max" or scale_grad_by_freq is sparse is False)
+        and not is_dynamo_compiling()
+    ):
         lists = input if offsets is None else offsets
         if type(lists) is Tensor and not lists.is_nested and lists.dim():
             attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)

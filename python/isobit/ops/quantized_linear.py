@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
-from .._gradient import once
+from .._gradient import once, rounded, widest
 from .._op import Op, is_traced
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
+from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -123,13 +123,13 @@ class _QuantizedLinear(torch.autograd.Function):
         x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
         x_type, w_type, b_type = ctx.dtypes
         grad_x = grad_w = grad_b = None
-        flat = as_matrix(grad_y)
+        flat = widest(as_matrix(grad_y))  # what codes stand for is not rounded to 16 bits
         if ctx.needs_input_grad[0]:
-            w = _dequantize_rows(w_codes, w_scale, grad_y.dtype)
-            grad_x = product(flat, w).reshape(*grad_y.shape[:-1], w.shape[1]).to(x_type)
+            w = _dequantize_rows(w_codes, w_scale, flat.dtype)
+            grad_x = rounded(product(flat, w), x_type).reshape(*grad_y.shape[:-1], w.shape[1])
         if ctx.needs_input_grad[1]:
-            x = as_matrix(_dequantize_rows(x_codes, x_scale, grad_y.dtype))
-            grad_w = weight_gradient(flat, x, w_type)
+            x = as_matrix(_dequantize_rows(x_codes, x_scale, flat.dtype))
+            grad_w = rounded(product(flat.t(), x), w_type)
         if ctx.needs_input_grad[2]:
             grad_b = row_sums(flat, b_type)
         return grad_x, grad_w, grad_b

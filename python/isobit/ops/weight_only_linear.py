@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._gradient import kept, saving
+from .._gradient import kept, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
@@ -32,11 +32,12 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     group_size, dtype, in_features = ctx.attributes
     codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
     grad_x = grad_scale = grad_zero = grad_bias = None
+    wide = widest(grad_y)  # as the forward has weights, and so that gradients are rounded once
     if ctx.needs_input_grad[0]:
-        w = dequantize_per_channel_group(*codes, dtype, group_size, grad_y.dtype, last_dim=in_features)
-        grad_x = product(grad_y, w)
+        w = dequantize_per_channel_group(*codes, dtype, group_size, wide.dtype, last_dim=in_features)
+        grad_x = product(wide, w).to(grad_y.dtype)
     if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
-        grad_w = product(grad_y.t(), x)
+        grad_w = product(wide.t(), x.to(wide.dtype))
         _, grad_scale, grad_zero = dequantize_per_channel_group_backward(grad_w, *codes, group_size, dtype=dtype)
     if bias is not None and ctx.needs_input_grad[4]:
         grad_bias = row_sums(grad_y, bias.dtype)
