@@ -62,6 +62,22 @@ func MergeMinMax[C Compute](lo, hi *C, otherLo, otherHi C) {
 	}
 }
 
+// ChooseParams makes of the extremes of groups their scales and zero points, as QParams
+// does.
+type ChooseParams[C Compute] func(extremes [2][]C, qmin, qmax C, symmetric bool)
+
+// The ways to do so, by compute type.
+var (
+	ChooseParamsRows32 = append(chooseParamsRows, Row[ChooseParams[float32]]{"go", Go, always(ChooseParams[float32](chooseParams[float32]))})
+	ChooseParamsRows64 = []Row[ChooseParams[float64]]{{"go", Go, always(ChooseParams[float64](chooseParams[float64]))}}
+)
+
+func chooseParams[C Compute](extremes [2][]C, qmin, qmax C, symmetric bool) {
+	for i, lo := range extremes[0] {
+		extremes[0][i], extremes[1][i] = QParams(lo, extremes[1][i], qmin, qmax, symmetric)
+	}
+}
+
 // QParams returns the scale and the zero point for a range of values [lo, hi]
 // that includes 0 (NUMERICS.md, section 3, choose_qparams). The zero point of a
 // symmetric range is 0.

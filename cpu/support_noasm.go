@@ -27,6 +27,8 @@ var groupSumRows []Row[GroupSums[float32]]
 
 var groupExtremeRows []Row[GroupExtremes[float32]]
 
+var chooseParamsRows []Row[ChooseParams[float32]]
+
 var packingRows []Row[Packing]
 
 // storeZeros is not reached: no row asks for it.

@@ -110,3 +110,15 @@ func loadZerosAVX2S8(to *float32, from *byte, n int, lo float32, hi float32)
 //
 //go:noescape
 func loadZerosAVX2U8(to *float32, from *byte, n int, lo float32, hi float32)
+
+// chooseSymmetricAVX2 makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;
+// span is what ranges are divided by.
+//
+//go:noescape
+func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+
+// chooseAsymmetricAVX2 makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;
+// span is what ranges are divided by.
+//
+//go:noescape
+func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)

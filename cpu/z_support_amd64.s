@@ -902,3 +902,80 @@ oneDone:
 	ADDQ $0x01, DX
 	VZEROUPPER
 	RET
+
+// func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+// Requires: AVX, AVX2
+TEXT ·chooseSymmetricAVX2(SB), NOSPLIT, $0-36
+	MOVQ         lo+0(FP), AX
+	MOVQ         hi+8(FP), CX
+	VBROADCASTSS span+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSRLD       $0x19, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	MOVQ         n+16(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VMOVUPS   (AX), Y3
+	VMOVUPS   (CX), Y4
+	VSUBPS    Y3, Y1, Y3
+	VMAXPS    Y4, Y3, Y3
+	VDIVPS    Y0, Y3, Y3
+	VCMPPS    $0x00, Y1, Y3, Y4
+	VBLENDVPS Y4, Y2, Y3, Y3
+	VMOVUPS   Y3, (AX)
+	VMOVUPS   Y1, (CX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func chooseAsymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
+// Requires: AVX, AVX2
+TEXT ·chooseAsymmetricAVX2(SB), NOSPLIT, $0-36
+	MOVQ         lo+0(FP), AX
+	MOVQ         hi+8(FP), CX
+	VBROADCASTSS span+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSRLD       $0x19, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VBROADCASTSS qmin+24(FP), Y3
+	VBROADCASTSS qmax+28(FP), Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS qmin+24(FP), Y6
+	MOVQ         n+16(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VMOVUPS   (AX), Y7
+	VMOVUPS   (CX), Y8
+	VSUBPS    Y7, Y8, Y8
+	VDIVPS    Y0, Y8, Y8
+	VCMPPS    $0x00, Y1, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
+	VMOVUPS   Y8, (AX)
+	VDIVPS    Y8, Y7, Y7
+	VSUBPS    Y7, Y6, Y7
+	VCMPPS    $0x07, Y7, Y7, Y8
+	VANDPS    Y8, Y7, Y7
+	VROUNDPS  $0x00, Y7, Y7
+	VMAXPS    Y3, Y7, Y7
+	VMINPS    Y4, Y7, Y7
+	VADDPS    Y5, Y7, Y7
+	VMOVUPS   Y7, (CX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET

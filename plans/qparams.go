@@ -65,10 +65,9 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.S
 	}
 	p := &pl.problem
 	qmin, qmax, symmetric, store := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric"), storeQParams[C](p)
+	choose := pickByCompute[cpu.ChooseParams[C]](t, cpu.ChooseParamsRows32, cpu.ChooseParamsRows64)
 	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
-		for i, lo := range extremes[0] {
-			extremes[0][i], extremes[1][i] = cpu.QParams(lo, extremes[1][i], qmin, qmax, symmetric)
-		}
+		choose(extremes, qmin, qmax, symmetric)
 		store(w, l, cur, extremes)
 	})
 	// In one step, unless another row is asked for.

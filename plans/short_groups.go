@@ -68,6 +68,9 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 		if then != nil {
 			a = f.armTile(c, w, first, groups)
 			f.groupParams(c, w, groups, n)
+			if a.Stream {
+				a.Ahead = c.nextGroups(f, groups)
+			}
 			then(int(groups*n), a)
 		}
 	})

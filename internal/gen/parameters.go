@@ -58,6 +58,73 @@ func wholeLane(load string) func(k *kernel, from memory) reg.VecVirtual {
 	}
 }
 
+// zeroPointRounding returns what makes zero points of numbers: whole, within two of the
+// function's parameters, 0 for a NaN, never -0.
+func (k *kernel) zeroPointRounding(least, most string) func(z reg.Register) {
+	lo, hi, zero := k.spreadParam(least), k.spreadParam(most), k.vector()
+	k.emit("VXORPS", zero, zero, zero)
+	return func(z reg.Register) {
+		number := k.vector()
+		k.emit("VCMPPS", ordered, z, z, number)
+		k.emit("VANDPS", number, z, z)
+		k.emit("VROUNDPS", nearestEven, z, z)
+		k.emit("VMAXPS", lo, z, z)
+		k.emit("VMINPS", hi, z, z)
+		k.emit("VADDPS", zero, z, z)
+	}
+}
+
+// spreadParam loads a float32 of the function's parameters into all lanes.
+func (k *kernel) spreadParam(name string) reg.VecVirtual {
+	v := k.vector()
+	k.emit("VBROADCASTSS", place(k.c, name), v)
+	return v
+}
+
+// chooseParameters makes of ranges that include 0 scales and zero points, 8 at a time.
+func chooseParameters(c *build.Context) {
+	for _, symmetric := range []bool{true, false} {
+		name := map[bool]string{true: "chooseSymmetricAVX2", false: "chooseAsymmetricAVX2"}[symmetric]
+		beginFunction(c, name, "func(lo, hi *float32, n int, qmin, qmax, span float32)",
+			name+" makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;", "span is what ranges are divided by.")
+		k := &kernel{c: c, isa: isas[1], compute: f32, lanes: 8, group: 1}
+		lo, hi, span, zero, one := param(c, "lo"), param(c, "hi"), k.spreadParam("span"), k.vector(), k.vector()
+		k.emit("VXORPS", zero, zero, zero)
+		k.emit("VPCMPEQD", one, one, one)
+		k.emit("VPSRLD", 25, one, one)
+		k.emit("VPSLLD", 23, one, one) // 0x3f800000
+		round, qmin := func(reg.Register) {}, k.vector()
+		if !symmetric {
+			round, qmin = k.zeroPointRounding("qmin", "qmax"), k.spreadParam("qmin")
+		}
+		inSteps(c, 8, func() {
+			low, high, scale, none := k.vector(), k.vector(), k.vector(), k.vector()
+			k.emit("VMOVUPS", operand.Mem{Base: lo}, low)
+			k.emit("VMOVUPS", operand.Mem{Base: hi}, high)
+			if symmetric {
+				k.emit("VSUBPS", low, zero, scale)
+				k.emit("VMAXPS", high, scale, scale)
+			} else {
+				k.emit("VSUBPS", low, high, scale)
+			}
+			k.emit("VDIVPS", span, scale, scale)
+			k.emit("VCMPPS", equal, zero, scale, none)
+			k.emit("VBLENDVPS", none, one, scale, scale)
+			k.emit("VMOVUPS", scale, operand.Mem{Base: lo})
+			z := zero
+			if !symmetric {
+				z = k.vector()
+				k.emit("VDIVPS", scale, low, z)
+				k.emit("VSUBPS", z, qmin, z)
+				round(z)
+			}
+			k.emit("VMOVUPS", z, operand.Mem{Base: hi})
+			c.ADDQ(operand.Imm(32), lo)
+			c.ADDQ(operand.Imm(32), hi)
+		})
+	}
+}
+
 // loadParameters are the kernels that make f32 of scales and zero points.
 func loadParameters(c *build.Context) {
 	for _, p := range parameters {
@@ -75,19 +142,7 @@ func (p parameter) begin(c *build.Context, name, doc string, rounded bool) {
 	to, from, n := param(c, "to"), param(c, "from"), param(c, "n")
 	finish := func(reg.Register) {}
 	if rounded {
-		lo, hi, zero := k.vector(), k.vector(), k.vector()
-		k.emit("VBROADCASTSS", place(c, "lo"), lo)
-		k.emit("VBROADCASTSS", place(c, "hi"), hi)
-		k.emit("VXORPS", zero, zero, zero)
-		finish = func(z reg.Register) {
-			number := k.vector()
-			k.emit("VCMPPS", ordered, z, z, number)
-			k.emit("VANDPS", number, z, z)
-			k.emit("VROUNDPS", nearestEven, z, z)
-			k.emit("VMAXPS", lo, z, z)
-			k.emit("VMINPS", hi, z, z)
-			k.emit("VADDPS", zero, z, z) // no -0
-		}
+		finish = k.zeroPointRounding("lo", "hi")
 	}
 	some := func(label string, count int, store string, load func(k *kernel, from memory) reg.VecVirtual) {
 		c.Label(label)
