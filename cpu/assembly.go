@@ -105,7 +105,7 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 			})
 		}, int(k.compute.Size()))
 		return func(n int, pos int64, a *Args) {
-			if a.Runs.Steps == 0 || pos%Lanes != 0 || !k.groups(n, data, a) {
+			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.groups(n, lane, data, a) {
 				one(n, pos, a)
 			}
 		}

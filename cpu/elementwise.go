@@ -38,6 +38,7 @@ type Runs struct {
 	Steps, Strands int
 	Step, Apart    [7]int64
 	Keep           bool // a striped kernel goes on with the sums that are in LanesOfGroup
+	lane           int  // of a run's first element
 }
 
 // At returns the arguments that start i elements further on.

@@ -72,15 +72,16 @@ func (a *Args) move(r *Runs, step, strand, by int) {
 	}
 }
 
-// groups runs a striped kernel on many groups, if it can.
-func (k *kernel) groups(n, data int, a *Args) bool {
+// groups runs a striped kernel on many groups, from a lane on, if it can.
+func (k *kernel) groups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.frame.sum0 = s.lanesOfGroup(0, 0, size)
 	if !a.Runs.Keep {
 		clear(unsafe.Slice((*byte)(a.frame.sum0), a.Runs.Steps*2*Lanes*size))
 	}
+	a.Runs.lane = lane
 	done := k.runs(n, data, a)
-	a.frame.sum0 = nil
+	a.frame.sum0, a.Runs.lane = nil, 0
 	return done
 }
 
@@ -180,7 +181,8 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 	f.out, f.outVisit, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
 	if f.sum0 != nil {
 		size := int(k.compute.Size())
-		f.sum0, f.sum1 = a.Scratch.lanesOfGroup(step, 0, size), a.Scratch.lanesOfGroup(step, 1, size)
+		lane := func(sum int) unsafe.Pointer { return unsafe.Add(a.Scratch.lanesOfGroup(step, sum, size), r.lane*size) }
+		f.sum0, f.sum1 = lane(0), lane(1)
 		f.sumStep = (2*Lanes - (m%k.block+vector-1)/vector*vector) * size
 	}
 }

@@ -32,15 +32,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -54,7 +60,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -69,24 +75,24 @@ done6:
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -104,45 +110,51 @@ near12:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -156,7 +168,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -164,9 +176,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -195,31 +207,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -237,44 +249,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VSUBPS      Z4, Z8, Z8
@@ -285,9 +297,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -331,15 +343,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
@@ -353,7 +371,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -368,24 +386,24 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -403,45 +421,51 @@ near12:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
@@ -455,7 +479,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -463,9 +487,9 @@ strand17:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -494,31 +518,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -536,44 +560,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VSUBPD      Z4, Z8, Z8
@@ -584,9 +608,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -630,15 +654,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -653,7 +683,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -668,24 +698,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -707,45 +737,51 @@ near12:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -760,7 +796,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -768,9 +804,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -799,31 +835,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -845,44 +881,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VSUBPS      Z4, Z8, Z8
@@ -894,9 +930,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -945,15 +981,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VPMOVSXBD.Z  (DX), K1, Z7
@@ -974,7 +1016,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -989,24 +1031,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -1048,41 +1090,47 @@ near12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VPMOVSXBD.Z  (DX), K1, Z7
@@ -1103,7 +1151,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1111,9 +1159,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1142,31 +1190,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded25:
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -1208,40 +1256,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded31:
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -1259,9 +1307,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1411,15 +1459,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1433,7 +1487,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1448,24 +1502,24 @@ done6:
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1483,45 +1537,51 @@ near12:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1535,7 +1595,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1543,9 +1603,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1574,31 +1634,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1616,44 +1676,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VSUBPS      Z4, Z8, Z8
@@ -1664,9 +1724,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1710,15 +1770,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
@@ -1732,7 +1798,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1747,24 +1813,24 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1782,45 +1848,51 @@ near12:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
@@ -1834,7 +1906,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1842,9 +1914,9 @@ strand17:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1873,31 +1945,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1915,44 +1987,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VSUBPD      Z4, Z8, Z8
@@ -1963,9 +2035,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2009,15 +2081,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -2032,7 +2110,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2047,24 +2125,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -2086,45 +2164,51 @@ near12:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -2139,7 +2223,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2147,9 +2231,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2178,31 +2262,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -2224,44 +2308,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VSUBPS      Z4, Z8, Z8
@@ -2273,9 +2357,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2324,15 +2408,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VPMOVZXBD.Z  (DX), K1, Z7
@@ -2353,7 +2443,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2368,24 +2458,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2427,41 +2517,47 @@ near12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VPMOVZXBD.Z  (DX), K1, Z7
@@ -2482,7 +2578,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2490,9 +2586,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2521,31 +2617,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded25:
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2587,40 +2683,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded31:
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -2638,9 +2734,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2684,15 +2780,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2712,7 +2814,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2727,24 +2829,24 @@ done6:
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2786,45 +2888,51 @@ near12:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2844,7 +2952,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2852,9 +2960,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2883,31 +2991,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -2949,44 +3057,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -3003,9 +3111,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3121,15 +3229,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
@@ -3150,7 +3264,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3165,24 +3279,24 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -3228,45 +3342,51 @@ near12:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
@@ -3287,7 +3407,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3295,9 +3415,9 @@ strand17:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3326,31 +3446,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -3396,44 +3516,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -3451,9 +3571,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3497,15 +3617,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -3526,7 +3652,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3541,24 +3667,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -3604,45 +3730,51 @@ near12:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -3663,7 +3795,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3671,9 +3803,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3702,31 +3834,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -3772,44 +3904,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -3827,9 +3959,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3878,15 +4010,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
@@ -3913,7 +4051,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3928,24 +4066,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVSXBW (DX), Y7
 	VPSLLW    $0x07, Y7, Y7
 	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
@@ -4011,41 +4149,47 @@ near12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
@@ -4072,7 +4216,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4080,9 +4224,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4111,31 +4255,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded25:
 	VPMOVSXBW (DX), Y13
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
@@ -4201,40 +4345,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded31:
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -4258,9 +4402,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4304,15 +4448,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -4327,7 +4477,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4342,24 +4492,24 @@ done6:
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -4381,45 +4531,51 @@ near12:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -4434,7 +4590,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4442,9 +4598,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4473,31 +4629,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -4519,44 +4675,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
@@ -4568,9 +4724,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4614,15 +4770,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
@@ -4638,7 +4800,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4653,24 +4815,24 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -4696,45 +4858,51 @@ near12:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
@@ -4750,7 +4918,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4758,9 +4926,9 @@ strand17:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4789,31 +4957,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -4839,44 +5007,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
@@ -4889,9 +5057,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4935,15 +5103,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -4959,7 +5133,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4974,24 +5148,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -5017,45 +5191,51 @@ near12:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -5071,7 +5251,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5079,9 +5259,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5110,31 +5290,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -5160,44 +5340,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
@@ -5210,9 +5390,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5261,15 +5441,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VPMOVZXBW.Z  (DX), K1, Y7
@@ -5291,7 +5477,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5306,24 +5492,24 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 
-near12:
+near13:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -5369,41 +5555,47 @@ near12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VPMOVZXBW.Z  (DX), K1, Y7
@@ -5425,7 +5617,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5433,9 +5625,9 @@ strand17:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5464,31 +5656,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded25:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -5534,40 +5726,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded31:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
@@ -5586,9 +5778,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5632,15 +5824,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -5653,7 +5851,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5668,27 +5866,27 @@ done6:
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near12:
+near13:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -5702,45 +5900,51 @@ near12:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -5753,7 +5957,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5761,9 +5965,9 @@ strand17:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5792,34 +5996,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -5833,44 +6037,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -5880,9 +6084,9 @@ loaded29:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some26
+	JMP       some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5926,15 +6130,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -5947,7 +6157,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5962,27 +6172,27 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near12:
+near13:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -5996,45 +6206,51 @@ near12:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -6047,7 +6263,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6055,9 +6271,9 @@ strand17:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6086,34 +6302,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded25:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -6127,44 +6343,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -6174,9 +6390,9 @@ loaded29:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some26
+	JMP       some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6220,15 +6436,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -6242,7 +6464,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6257,25 +6479,25 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near12:
+near13:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -6293,45 +6515,51 @@ near12:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -6345,7 +6573,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6353,9 +6581,9 @@ strand17:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6384,32 +6612,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded25:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -6427,44 +6655,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded31:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -6475,9 +6703,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6528,15 +6756,21 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -6557,7 +6791,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6572,25 +6806,25 @@ done6:
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	MOVQ         104(CX), DI
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near12:
+near13:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z4, Z9, Z9
@@ -6630,41 +6864,47 @@ near12:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 1024(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -6685,7 +6925,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         DI
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6693,9 +6933,9 @@ strand17:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6724,32 +6964,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded25
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded25:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -6791,40 +7031,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around26
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored27
 
-around24:
+around26:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some26:
+blocks22:
+some28:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded30
 	VMOVUPS.Z (SI), K1, Z4
 
-loaded28:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded31:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -6842,9 +7082,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some28
 
-done27:
+done29:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7040,12 +7280,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -7057,23 +7303,23 @@ strand19:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7108,27 +7354,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -7138,24 +7384,24 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7464,12 +7710,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -7483,23 +7735,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7534,27 +7786,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -7566,24 +7818,24 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7783,12 +8035,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -7816,21 +8074,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7865,27 +8123,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -7911,22 +8169,22 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8088,12 +8346,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -8105,23 +8369,23 @@ strand19:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8156,27 +8420,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -8186,24 +8450,24 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8512,12 +8776,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -8531,23 +8801,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8582,27 +8852,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -8614,24 +8884,24 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8831,12 +9101,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -8864,21 +9140,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8913,27 +9189,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -8959,22 +9235,22 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9166,12 +9442,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -9195,23 +9477,23 @@ strand19:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9246,27 +9528,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -9288,24 +9570,24 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9694,12 +9976,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -9725,23 +10013,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9776,27 +10064,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -9820,24 +10108,24 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10085,12 +10373,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -10130,21 +10424,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10179,27 +10473,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -10237,22 +10531,22 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10404,12 +10698,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -10423,23 +10723,23 @@ strand19:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10474,27 +10774,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -10506,24 +10806,24 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10852,12 +11152,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -10873,23 +11179,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10924,27 +11230,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -10958,24 +11264,24 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11183,12 +11489,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -11218,21 +11530,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11267,27 +11579,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -11315,22 +11627,22 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 
-stored29:
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11469,12 +11781,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVUPS      (DX), Y2
@@ -11484,23 +11802,23 @@ strand19:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11535,27 +11853,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -11563,24 +11881,24 @@ loaded27:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around28
+	JNE     around29
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored29
+	JMP     stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored29:
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11878,12 +12196,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VCVTPH2PS    (DX), Y2
@@ -11895,23 +12219,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11946,27 +12270,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -11976,24 +12300,24 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored29:
+stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12194,12 +12518,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -12227,21 +12557,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12276,27 +12606,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R8*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -12322,22 +12652,22 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (BX)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (BX)
 
-stored29:
+stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

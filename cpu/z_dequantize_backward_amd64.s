@@ -130,15 +130,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -162,7 +169,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -206,9 +213,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -218,35 +225,35 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -280,29 +287,29 @@ loaded20:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored22:
+stored23:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -311,38 +318,38 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -392,52 +399,52 @@ loaded27:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored29:
+stored30:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -459,9 +466,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -591,15 +598,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -623,7 +637,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -667,9 +681,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -679,35 +693,35 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -741,29 +755,29 @@ loaded20:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored22:
+stored23:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -772,38 +786,38 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -853,52 +867,52 @@ loaded27:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored29:
+stored30:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -920,9 +934,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -1076,15 +1090,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -1114,7 +1135,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -1158,9 +1179,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1170,35 +1191,35 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -1256,29 +1277,29 @@ loaded20:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored22:
+stored23:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1287,38 +1308,38 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -1392,52 +1413,52 @@ loaded27:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored29:
+stored30:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -1465,9 +1486,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -1673,15 +1694,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -1706,7 +1734,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -1750,9 +1778,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1762,35 +1790,35 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -1828,29 +1856,29 @@ loaded20:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored22:
+stored23:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1859,38 +1887,38 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -1944,52 +1972,52 @@ loaded27:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored29:
+stored30:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
@@ -2012,9 +2040,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -2211,15 +2239,22 @@ stored12:
 
 turns6:
 some13:
-	TESTQ AX, AX
-	JLE   done14
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand15:
+near15:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand16:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -2243,7 +2278,7 @@ strand15:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000008, R12
 	DECQ         R8
-	JNE          strand15
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -2287,12 +2322,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2303,23 +2338,23 @@ block17:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded20:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded21:
+loaded22:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -2369,36 +2404,36 @@ loaded21:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored23:
+stored24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded24:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded25:
+loaded26:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -2448,51 +2483,51 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored27:
+stored28:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay29
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay29:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some29:
+blocks19:
+some30:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done31
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded32:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded33
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded33:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -2514,9 +2549,9 @@ loaded32:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some29
+	JMP         some30
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -2713,15 +2748,22 @@ stored12:
 
 turns6:
 some13:
-	TESTQ AX, AX
-	JLE   done14
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand15:
+near15:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand16:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -2745,7 +2787,7 @@ strand15:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000008, R12
 	DECQ         R8
-	JNE          strand15
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -2789,12 +2831,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2805,23 +2847,23 @@ block17:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded20:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded21:
+loaded22:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -2871,36 +2913,36 @@ loaded21:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored23:
+stored24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded24:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded25:
+loaded26:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -2950,51 +2992,51 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored27:
+stored28:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay29
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay29:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some29:
+blocks19:
+some30:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done31
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded32:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded33
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded33:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -3016,9 +3058,9 @@ loaded32:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some29
+	JMP         some30
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -3271,15 +3313,22 @@ stored12:
 
 turns6:
 some13:
-	TESTQ AX, AX
-	JLE   done14
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand15:
+near15:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand16:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -3310,7 +3359,7 @@ strand15:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000008, R12
 	DECQ         R8
-	JNE          strand15
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -3354,12 +3403,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3370,23 +3419,23 @@ block17:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded20:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded21:
+loaded22:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -3464,36 +3513,36 @@ loaded21:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored23:
+stored24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded24:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded25:
+loaded26:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -3571,51 +3620,51 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored27:
+stored28:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay29
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay29:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some29:
+blocks19:
+some30:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done31
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded32:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded33
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded33:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
@@ -3644,9 +3693,9 @@ loaded32:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some29
+	JMP         some30
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -3859,15 +3908,22 @@ stored12:
 
 turns6:
 some13:
-	TESTQ AX, AX
-	JLE   done14
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand15:
+near15:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand16:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -3893,7 +3949,7 @@ strand15:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000008, R12
 	DECQ         R8
-	JNE          strand15
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -3937,12 +3993,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3953,23 +4009,23 @@ block17:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded20:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded21:
+loaded22:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -4027,36 +4083,36 @@ loaded21:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored23:
+stored24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded24:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded25:
+loaded26:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -4114,51 +4170,51 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored27:
+stored28:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay29
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay29:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some29:
+blocks19:
+some30:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done31
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded32:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded33
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded33:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, X2
 	VPSLLW      $0x08, X2, X2
@@ -4182,9 +4238,9 @@ loaded32:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some29
+	JMP         some30
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -4316,15 +4372,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -4349,7 +4412,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -4393,9 +4456,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -4405,33 +4468,33 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -4469,29 +4532,29 @@ loaded20:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -4500,36 +4563,36 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -4583,52 +4646,52 @@ loaded27:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -4651,9 +4714,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -4785,15 +4848,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -4818,7 +4888,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -4862,9 +4932,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -4874,33 +4944,33 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -4938,29 +5008,29 @@ loaded20:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -4969,36 +5039,36 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -5052,52 +5122,52 @@ loaded27:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -5120,9 +5190,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -5278,15 +5348,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -5317,7 +5394,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -5361,9 +5438,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -5373,33 +5450,33 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -5461,29 +5538,29 @@ loaded20:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -5492,36 +5569,36 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -5599,52 +5676,52 @@ loaded27:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -5673,9 +5750,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -5811,15 +5888,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -5845,7 +5929,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -5889,9 +5973,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -5901,33 +5985,33 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -5969,29 +6053,29 @@ loaded20:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -6000,36 +6084,36 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -6087,52 +6171,52 @@ loaded27:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
@@ -6156,9 +6240,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -6315,15 +6399,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
@@ -6355,7 +6446,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -6399,9 +6490,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -6411,33 +6502,33 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded20:
+loaded21:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -6499,25 +6590,25 @@ loaded20:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -6526,36 +6617,36 @@ blocks17:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -6633,48 +6724,48 @@ loaded27:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded34:
+loaded35:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVSXBD.Z (BX), K1, Z6
@@ -6704,9 +6795,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -6969,15 +7060,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
@@ -7009,7 +7107,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -7053,9 +7151,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -7065,33 +7163,33 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded20:
+loaded21:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -7153,25 +7251,25 @@ loaded20:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -7180,36 +7278,36 @@ blocks17:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -7287,48 +7385,48 @@ loaded27:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded34:
+loaded35:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXBD.Z (BX), K1, Z6
@@ -7358,9 +7456,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -7541,15 +7639,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
@@ -7587,7 +7692,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -7631,9 +7736,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -7643,33 +7748,33 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded20:
+loaded21:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -7755,25 +7860,25 @@ loaded20:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -7782,36 +7887,36 @@ blocks17:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -7913,48 +8018,48 @@ loaded27:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded34:
+loaded35:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVSXBW.Z (BX), K1, Y6
@@ -7990,9 +8095,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -8153,15 +8258,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
@@ -8194,7 +8306,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -8238,9 +8350,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -8250,33 +8362,33 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded20:
+loaded21:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -8342,25 +8454,25 @@ loaded20:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -8369,36 +8481,36 @@ blocks17:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8480,48 +8592,48 @@ loaded27:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded34:
+loaded35:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXBW.Z (BX), K1, Y6
@@ -8552,9 +8664,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -8683,15 +8795,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -8714,7 +8833,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -8758,9 +8877,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -8770,12 +8889,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -8785,23 +8904,23 @@ block16:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -8831,29 +8950,29 @@ loaded20:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored22:
+stored23:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -8862,15 +8981,15 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -8880,23 +8999,23 @@ block23:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -8942,52 +9061,52 @@ loaded27:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored29:
+stored30:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -9008,9 +9127,9 @@ loaded34:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some31
+	JMP       some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -9206,15 +9325,22 @@ stored12:
 
 turns6:
 some13:
-	TESTQ AX, AX
-	JLE   done14
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand15:
+near15:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand16:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -9237,7 +9363,7 @@ strand15:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000008, R12
 	DECQ         R8
-	JNE          strand15
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -9281,12 +9407,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9304,23 +9430,23 @@ block17:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near19:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded20:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded21:
+loaded22:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -9366,36 +9492,36 @@ loaded21:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored23:
+stored24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded24:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded25:
+loaded26:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -9441,51 +9567,51 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored27:
+stored28:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay29
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay29:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some29:
+blocks19:
+some30:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done31
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded32:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded33
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded33:
 	VMOVUPD.Z (DX), K1, Z1
 	VMOVUPD.Z (BX), K1, Z2
 	VSUBPD    Z4, Z2, Z2
@@ -9506,9 +9632,9 @@ loaded32:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some29
+	JMP       some30
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -9637,15 +9763,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -9669,7 +9802,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -9713,9 +9846,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -9725,34 +9858,34 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded20:
+loaded21:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -9786,29 +9919,29 @@ loaded20:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -9817,37 +9950,37 @@ blocks17:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -9897,52 +10030,52 @@ loaded27:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded35:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VCVTPH2PS.Z (BX), K1, Z2
 	VSUBPS      Z4, Z2, Z2
@@ -9964,9 +10097,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -10124,15 +10257,22 @@ stored10:
 
 turns6:
 some11:
-	TESTQ AX, AX
-	JLE   done12
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done12
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand13:
+near13:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand14:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
@@ -10164,7 +10304,7 @@ strand13:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand13
+	JNE          strand14
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -10208,9 +10348,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide15
+	JNE          wide16
 	CMPQ         AX, $0x00000040
-	JLT          rest14
+	JLT          rest15
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -10220,34 +10360,34 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block16:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks18
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near18:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded20
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded19:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded21
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded20:
+loaded21:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -10309,25 +10449,25 @@ loaded20:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored22:
+stored23:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block17
 
-blocks17:
+blocks18:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -10336,37 +10476,37 @@ blocks17:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest14
+	JMP     rest15
 
-wide15:
-block23:
+wide16:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -10444,48 +10584,48 @@ loaded27:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored29:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay30
+	JEQ  stay31
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay30:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-rest14:
-some31:
+blocks25:
+rest15:
+some32:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded33:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded34:
+loaded35:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXWD.Z (BX), K1, Z6
@@ -10515,9 +10655,9 @@ loaded34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some32
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -10724,12 +10864,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
@@ -10757,16 +10904,16 @@ strand19:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10775,7 +10922,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10815,31 +10962,31 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -10865,28 +11012,28 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -10912,28 +11059,28 @@ loaded31:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -10959,28 +11106,28 @@ loaded35:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -11006,46 +11153,46 @@ loaded39:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored41:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -11071,16 +11218,16 @@ loaded46:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored48:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -11089,9 +11236,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -11298,12 +11445,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
@@ -11331,16 +11485,16 @@ strand19:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -11349,7 +11503,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -11389,31 +11543,31 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -11439,28 +11593,28 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -11486,28 +11640,28 @@ loaded31:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -11533,28 +11687,28 @@ loaded35:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -11580,46 +11734,46 @@ loaded39:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored41:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -11645,16 +11799,16 @@ loaded46:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored48:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -11663,9 +11817,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -11920,12 +12074,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
@@ -11965,16 +12126,16 @@ strand19:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -11983,7 +12144,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -12023,31 +12184,31 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -12085,28 +12246,28 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVSXBW 16(BX), X6
@@ -12144,28 +12305,28 @@ loaded31:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVSXBW 32(BX), X6
@@ -12203,28 +12364,28 @@ loaded35:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVSXBW 48(BX), X6
@@ -12262,46 +12423,46 @@ loaded39:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored41:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -12339,16 +12500,16 @@ loaded46:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored48:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -12357,9 +12518,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -12574,12 +12735,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
@@ -12609,16 +12777,16 @@ strand19:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -12627,7 +12795,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -12667,31 +12835,31 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -12719,28 +12887,28 @@ loaded27:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVZXBW 16(BX), X6
@@ -12768,28 +12936,28 @@ loaded31:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVZXBW 32(BX), X6
@@ -12817,28 +12985,28 @@ loaded35:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVZXBW 48(BX), X6
@@ -12866,46 +13034,46 @@ loaded39:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored41:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -12933,16 +13101,16 @@ loaded46:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored48:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -12951,9 +13119,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -13304,12 +13472,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
@@ -13337,16 +13512,16 @@ strand27:
 	VMULPD       Y0, Y2, Y1
 	VMULPD       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around28
+	JNE          around29
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored29
+	JMP          stored30
 
-around28:
+around29:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored29:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -13355,7 +13530,7 @@ stored29:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -13395,12 +13570,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -13411,19 +13586,19 @@ block31:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVSXBD (BX), X6
@@ -13449,28 +13624,28 @@ loaded35:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VPMOVSXBD 8(BX), X6
@@ -13496,28 +13671,28 @@ loaded39:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VPMOVSXBD 16(BX), X6
@@ -13543,28 +13718,28 @@ loaded43:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded47:
+loaded48:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VPMOVSXBD 24(BX), X6
@@ -13590,28 +13765,28 @@ loaded47:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around49
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored49
+	JMP       stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored49:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded51
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded50:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded52
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded51:
+loaded52:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VPMOVSXBD 32(BX), X6
@@ -13637,28 +13812,28 @@ loaded51:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VPMOVSXBD 40(BX), X6
@@ -13684,28 +13859,28 @@ loaded55:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around57
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored57
+	JMP       stored58
 
-around56:
+around57:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VPMOVSXBD 48(BX), X6
@@ -13731,28 +13906,28 @@ loaded59:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored61:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded63
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded62:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded63:
+loaded64:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VPMOVSXBD 56(BX), X6
@@ -13778,46 +13953,46 @@ loaded63:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around65
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored65
+	JMP       stored66
 
-around64:
+around65:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored65:
+stored66:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay66
+	JEQ  stay67
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay66:
+stay67:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some67:
+blocks33:
+some68:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done69
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded70
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded69:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded70:
+loaded71:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVSXBD (BX), X6
@@ -13843,16 +14018,16 @@ loaded70:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around72
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored72
+	JMP       stored73
 
-around71:
+around72:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored72:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -13861,9 +14036,9 @@ stored72:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some67
+	JMP  some68
 
-done68:
+done69:
 	VZEROUPPER
 	RET
 
@@ -14214,12 +14389,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
@@ -14247,16 +14429,16 @@ strand27:
 	VMULPD       Y0, Y2, Y1
 	VMULPD       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around28
+	JNE          around29
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored29
+	JMP          stored30
 
-around28:
+around29:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored29:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -14265,7 +14447,7 @@ stored29:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -14305,12 +14487,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -14321,19 +14503,19 @@ block31:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVZXBD (BX), X6
@@ -14359,28 +14541,28 @@ loaded35:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VPMOVZXBD 8(BX), X6
@@ -14406,28 +14588,28 @@ loaded39:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VPMOVZXBD 16(BX), X6
@@ -14453,28 +14635,28 @@ loaded43:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded47:
+loaded48:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VPMOVZXBD 24(BX), X6
@@ -14500,28 +14682,28 @@ loaded47:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around49
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored49
+	JMP       stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored49:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded51
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded50:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded52
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded51:
+loaded52:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VPMOVZXBD 32(BX), X6
@@ -14547,28 +14729,28 @@ loaded51:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VPMOVZXBD 40(BX), X6
@@ -14594,28 +14776,28 @@ loaded55:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around57
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored57
+	JMP       stored58
 
-around56:
+around57:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VPMOVZXBD 48(BX), X6
@@ -14641,28 +14823,28 @@ loaded59:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored61:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded63
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded62:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded63:
+loaded64:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VPMOVZXBD 56(BX), X6
@@ -14688,46 +14870,46 @@ loaded63:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around65
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored65
+	JMP       stored66
 
-around64:
+around65:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored65:
+stored66:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay66
+	JEQ  stay67
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay66:
+stay67:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some67:
+blocks33:
+some68:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done69
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded70
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded69:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded70:
+loaded71:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVZXBD (BX), X6
@@ -14753,16 +14935,16 @@ loaded70:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around72
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored72
+	JMP       stored73
 
-around71:
+around72:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored72:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -14771,9 +14953,9 @@ stored72:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some67
+	JMP  some68
 
-done68:
+done69:
 	VZEROUPPER
 	RET
 
@@ -15252,12 +15434,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
@@ -15301,16 +15490,16 @@ strand27:
 	VMULPD       Y0, Y2, Y1
 	VMULPD       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around28
+	JNE          around29
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored29
+	JMP          stored30
 
-around28:
+around29:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored29:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -15319,7 +15508,7 @@ stored29:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -15359,12 +15548,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -15375,19 +15564,19 @@ block31:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -15429,28 +15618,28 @@ loaded35:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VMOVD     8(BX), X6
@@ -15492,28 +15681,28 @@ loaded39:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VMOVD     16(BX), X6
@@ -15555,28 +15744,28 @@ loaded43:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded47:
+loaded48:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VMOVD     24(BX), X6
@@ -15618,28 +15807,28 @@ loaded47:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around49
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored49
+	JMP       stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored49:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded51
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded50:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded52
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded51:
+loaded52:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VMOVD     32(BX), X6
@@ -15681,28 +15870,28 @@ loaded51:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VMOVD     40(BX), X6
@@ -15744,28 +15933,28 @@ loaded55:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around57
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored57
+	JMP       stored58
 
-around56:
+around57:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VMOVD     48(BX), X6
@@ -15807,28 +15996,28 @@ loaded59:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored61:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded63
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded62:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded63:
+loaded64:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VMOVD     56(BX), X6
@@ -15870,46 +16059,46 @@ loaded63:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around65
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored65
+	JMP       stored66
 
-around64:
+around65:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored65:
+stored66:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay66
+	JEQ  stay67
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay66:
+stay67:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some67:
+blocks33:
+some68:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done69
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded70
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded69:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded70:
+loaded71:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -15951,16 +16140,16 @@ loaded70:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around72
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored72
+	JMP       stored73
 
-around71:
+around72:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored72:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -15969,9 +16158,9 @@ stored72:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some67
+	JMP  some68
 
-done68:
+done69:
 	VZEROUPPER
 	RET
 
@@ -16370,12 +16559,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
@@ -16409,16 +16605,16 @@ strand27:
 	VMULPD       Y0, Y2, Y1
 	VMULPD       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around28
+	JNE          around29
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored29
+	JMP          stored30
 
-around28:
+around29:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored29:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -16427,7 +16623,7 @@ stored29:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -16467,12 +16663,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -16483,19 +16679,19 @@ block31:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -16527,28 +16723,28 @@ loaded35:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VMOVD     8(BX), X6
@@ -16580,28 +16776,28 @@ loaded39:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VMOVD     16(BX), X6
@@ -16633,28 +16829,28 @@ loaded43:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded47:
+loaded48:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VMOVD     24(BX), X6
@@ -16686,28 +16882,28 @@ loaded47:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around49
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored49
+	JMP       stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored49:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded51
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded50:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded52
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded51:
+loaded52:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VMOVD     32(BX), X6
@@ -16739,28 +16935,28 @@ loaded51:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VMOVD     40(BX), X6
@@ -16792,28 +16988,28 @@ loaded55:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around57
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored57
+	JMP       stored58
 
-around56:
+around57:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VMOVD     48(BX), X6
@@ -16845,28 +17041,28 @@ loaded59:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored61:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded63
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded62:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded63:
+loaded64:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VMOVD     56(BX), X6
@@ -16898,46 +17094,46 @@ loaded63:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around65
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored65
+	JMP       stored66
 
-around64:
+around65:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored65:
+stored66:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay66
+	JEQ  stay67
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay66:
+stay67:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some67:
+blocks33:
+some68:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done69
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded70
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded69:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded70:
+loaded71:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -16969,16 +17165,16 @@ loaded70:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around72
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored72
+	JMP       stored73
 
-around71:
+around72:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored72:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -16987,9 +17183,9 @@ stored72:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some67
+	JMP  some68
 
-done68:
+done69:
 	VZEROUPPER
 	RET
 
@@ -17202,12 +17398,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
@@ -17237,16 +17440,16 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (SI)
 	VMOVDQU      X0, 16(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -17255,7 +17458,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -17295,29 +17498,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -17345,28 +17548,28 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -17394,28 +17597,28 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -17443,28 +17646,28 @@ loaded35:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -17492,46 +17695,46 @@ loaded39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -17559,16 +17762,16 @@ loaded46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -17577,9 +17780,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -17792,12 +17995,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
@@ -17827,16 +18037,16 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (SI)
 	VMOVDQU      X0, 16(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -17845,7 +18055,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -17885,29 +18095,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -17935,28 +18145,28 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -17984,28 +18194,28 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -18033,28 +18243,28 @@ loaded35:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -18082,46 +18292,46 @@ loaded39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -18149,16 +18359,16 @@ loaded46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -18167,9 +18377,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -18430,12 +18640,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
@@ -18477,16 +18694,16 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (SI)
 	VMOVDQU      X0, 16(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -18495,7 +18712,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -18535,29 +18752,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -18597,28 +18814,28 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVSXBW 16(BX), X6
@@ -18658,28 +18875,28 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVSXBW 32(BX), X6
@@ -18719,28 +18936,28 @@ loaded35:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVSXBW 48(BX), X6
@@ -18780,46 +18997,46 @@ loaded39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -18859,16 +19076,16 @@ loaded46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -18877,9 +19094,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -19100,12 +19317,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
@@ -19137,16 +19361,16 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (SI)
 	VMOVDQU      X0, 16(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -19155,7 +19379,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -19195,29 +19419,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -19247,28 +19471,28 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVZXBW 16(BX), X6
@@ -19298,28 +19522,28 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVZXBW 32(BX), X6
@@ -19349,28 +19573,28 @@ loaded35:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVZXBW 48(BX), X6
@@ -19400,46 +19624,46 @@ loaded39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -19469,16 +19693,16 @@ loaded46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -19487,9 +19711,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -19758,12 +19982,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -19809,14 +20040,14 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -19825,7 +20056,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -19865,29 +20096,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -19931,26 +20162,26 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -19994,26 +20225,26 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 32(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -20057,26 +20288,26 @@ loaded35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 64(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -20120,44 +20351,44 @@ loaded39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 96(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20201,14 +20432,14 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -20217,9 +20448,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -20506,12 +20737,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -20557,14 +20795,14 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -20573,7 +20811,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -20613,29 +20851,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20679,26 +20917,26 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -20742,26 +20980,26 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 32(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -20805,26 +21043,26 @@ loaded35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 64(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -20868,44 +21106,44 @@ loaded39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 96(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20949,14 +21187,14 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -20965,9 +21203,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -21284,12 +21522,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -21347,14 +21592,14 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -21363,7 +21608,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -21403,29 +21648,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -21481,26 +21726,26 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -21556,26 +21801,26 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 32(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -21631,26 +21876,26 @@ loaded35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 64(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -21706,44 +21951,44 @@ loaded39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 96(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -21799,14 +22044,14 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -21815,9 +22060,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -22094,12 +22339,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -22147,14 +22399,14 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -22163,7 +22415,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -22203,29 +22455,29 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -22271,26 +22523,26 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -22336,26 +22588,26 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 32(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -22401,26 +22653,26 @@ loaded35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 64(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -22466,44 +22718,44 @@ loaded39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 96(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -22549,14 +22801,14 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -22565,9 +22817,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -22769,12 +23021,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
@@ -22800,16 +23059,16 @@ strand19:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -22818,7 +23077,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -22858,12 +23117,12 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -22873,19 +23132,19 @@ block23:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -22909,28 +23168,28 @@ loaded27:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around28
+	JNE     around29
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored29
+	JMP     stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VMOVUPS 64(BX), Y6
@@ -22954,28 +23213,28 @@ loaded31:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around32
+	JNE     around33
 	VMOVDQU Y4, 64(SI)
 	VMOVDQU Y5, 96(SI)
-	JMP     stored33
+	JMP     stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VMOVUPS 128(BX), Y6
@@ -22999,28 +23258,28 @@ loaded35:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around37
 	VMOVDQU Y4, 128(SI)
 	VMOVDQU Y5, 160(SI)
-	JMP     stored37
+	JMP     stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VMOVUPS 192(BX), Y6
@@ -23044,46 +23303,46 @@ loaded39:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around40
+	JNE     around41
 	VMOVDQU Y4, 192(SI)
 	VMOVDQU Y5, 224(SI)
-	JMP     stored41
+	JMP     stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored41:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -23107,16 +23366,16 @@ loaded46:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around47
+	JNE     around48
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored48
+	JMP     stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored48:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -23125,9 +23384,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -23469,12 +23728,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
@@ -23500,16 +23766,16 @@ strand27:
 	VMULPD       Y0, Y2, Y1
 	VMULPD       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around28
+	JNE          around29
 	VMOVDQU      Y1, (SI)
 	VMOVDQU      Y0, 32(SI)
-	JMP          stored29
+	JMP          stored30
 
-around28:
+around29:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored29:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -23518,7 +23784,7 @@ stored29:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -23558,12 +23824,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -23581,19 +23847,19 @@ block31:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded35:
+loaded36:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VMOVUPD (BX), Y6
@@ -23617,28 +23883,28 @@ loaded35:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around37
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored37
+	JMP     stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded39:
+loaded40:
 	VMOVUPD 64(DX), Y4
 	VMOVUPD 96(DX), Y5
 	VMOVUPD 64(BX), Y6
@@ -23662,28 +23928,28 @@ loaded39:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around40
+	JNE     around41
 	VMOVDQU Y4, 64(SI)
 	VMOVDQU Y5, 96(SI)
-	JMP     stored41
+	JMP     stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPD 128(DX), Y4
 	VMOVUPD 160(DX), Y5
 	VMOVUPD 128(BX), Y6
@@ -23707,28 +23973,28 @@ loaded43:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around44
+	JNE     around45
 	VMOVDQU Y4, 128(SI)
 	VMOVDQU Y5, 160(SI)
-	JMP     stored45
+	JMP     stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded47:
+loaded48:
 	VMOVUPD 192(DX), Y4
 	VMOVUPD 224(DX), Y5
 	VMOVUPD 192(BX), Y6
@@ -23752,28 +24018,28 @@ loaded47:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around48
+	JNE     around49
 	VMOVDQU Y4, 192(SI)
 	VMOVDQU Y5, 224(SI)
-	JMP     stored49
+	JMP     stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored49:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded51
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded50:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded52
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded51:
+loaded52:
 	VMOVUPD 256(DX), Y4
 	VMOVUPD 288(DX), Y5
 	VMOVUPD 256(BX), Y6
@@ -23797,28 +24063,28 @@ loaded51:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around52
+	JNE     around53
 	VMOVDQU Y4, 256(SI)
 	VMOVDQU Y5, 288(SI)
-	JMP     stored53
+	JMP     stored54
 
-around52:
+around53:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPD 320(DX), Y4
 	VMOVUPD 352(DX), Y5
 	VMOVUPD 320(BX), Y6
@@ -23842,28 +24108,28 @@ loaded55:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around56
+	JNE     around57
 	VMOVDQU Y4, 320(SI)
 	VMOVDQU Y5, 352(SI)
-	JMP     stored57
+	JMP     stored58
 
-around56:
+around57:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD 384(DX), Y4
 	VMOVUPD 416(DX), Y5
 	VMOVUPD 384(BX), Y6
@@ -23887,28 +24153,28 @@ loaded59:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around60
+	JNE     around61
 	VMOVDQU Y4, 384(SI)
 	VMOVDQU Y5, 416(SI)
-	JMP     stored61
+	JMP     stored62
 
-around60:
+around61:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored61:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded63
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded62:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded63:
+loaded64:
 	VMOVUPD 448(DX), Y4
 	VMOVUPD 480(DX), Y5
 	VMOVUPD 448(BX), Y6
@@ -23932,46 +24198,46 @@ loaded63:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around64
+	JNE     around65
 	VMOVDQU Y4, 448(SI)
 	VMOVDQU Y5, 480(SI)
-	JMP     stored65
+	JMP     stored66
 
-around64:
+around65:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored65:
+stored66:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay66
+	JEQ  stay67
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay66:
+stay67:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some67:
+blocks33:
+some68:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done69
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded70
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded69:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded70:
+loaded71:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VMOVUPD (BX), Y6
@@ -23995,16 +24261,16 @@ loaded70:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around71
+	JNE     around72
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored72
+	JMP     stored73
 
-around71:
+around72:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored72:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -24013,9 +24279,9 @@ stored72:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some67
+	JMP  some68
 
-done68:
+done69:
 	VZEROUPPER
 	RET
 
@@ -24221,12 +24487,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
@@ -24254,16 +24527,16 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (SI)
 	VMOVDQU      X0, 16(SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -24272,7 +24545,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -24312,30 +24585,30 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -24361,28 +24634,28 @@ loaded27:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VCVTPH2PS 32(BX), Y6
@@ -24408,28 +24681,28 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VCVTPH2PS 64(BX), Y6
@@ -24455,28 +24728,28 @@ loaded35:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VCVTPH2PS 96(BX), Y6
@@ -24502,46 +24775,46 @@ loaded39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -24567,16 +24840,16 @@ loaded46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -24585,9 +24858,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -24857,12 +25130,19 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -24908,14 +25188,14 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (SI)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (SI)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -24924,7 +25204,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -24964,30 +25244,30 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded26:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded27:
+loaded28:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -25031,26 +25311,26 @@ loaded27:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around29
 	VMOVDQU   Y4, (SI)
-	JMP       stored29
+	JMP       stored30
 
-around28:
+around29:
 	VMOVNTDQ Y4, (SI)
 
-stored29:
+stored30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded30:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded32
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded31:
+loaded32:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -25094,26 +25374,26 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around33
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored33
+	JMP       stored34
 
-around32:
+around33:
 	VMOVNTDQ Y4, 32(SI)
 
-stored33:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded35:
+loaded36:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -25157,26 +25437,26 @@ loaded35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Y4, 64(SI)
 
-stored37:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded39
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded38:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded40
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded39:
+loaded40:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -25220,44 +25500,44 @@ loaded39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y4, 96(SI)
 
-stored41:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some43:
+blocks25:
+some44:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded45:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded46:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -25301,14 +25581,14 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -25317,8 +25597,8 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some43
+	JMP  some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET

@@ -31,15 +31,21 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -50,7 +56,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -65,26 +71,26 @@ done6:
 	LEAQ (BX)(R8*4), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	MOVQ         104(CX), R8
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near12:
+near13:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -94,45 +100,51 @@ near12:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -143,7 +155,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         R8
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -151,9 +163,9 @@ strand17:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -178,26 +190,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -207,38 +219,38 @@ loaded22:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored24:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some25:
+blocks22:
+some27:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done28
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded29
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded27:
+loaded29:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -246,9 +258,9 @@ loaded27:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some25
+	JMP       some27
 
-done26:
+done28:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -290,15 +302,21 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -309,7 +327,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -324,26 +342,26 @@ done6:
 	LEAQ (BX)(R8*8), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSD (R10), Z0
 	MOVQ         104(CX), R8
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near12:
+near13:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -353,45 +371,51 @@ near12:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored14:
+stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R8
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSD (R9), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -402,7 +426,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R9
 	DECQ         R8
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -410,9 +434,9 @@ strand17:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -437,26 +461,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded24:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -466,38 +490,38 @@ loaded22:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored24:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some25:
+blocks22:
+some27:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done28
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded29
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded27:
+loaded29:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -505,9 +529,9 @@ loaded27:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some25
+	JMP       some27
 
-done26:
+done28:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -549,15 +573,21 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -569,7 +599,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -584,24 +614,24 @@ done6:
 	LEAQ (BX)(R8*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z0
 	MOVQ         104(CX), R8
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near12:
+near13:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -615,45 +645,51 @@ near12:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored14:
+stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -665,7 +701,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         R8
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -673,9 +709,9 @@ strand17:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -700,24 +736,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded24:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -731,38 +767,38 @@ loaded22:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored24:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some25:
+blocks22:
+some27:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done28
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded29
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded27:
+loaded29:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -771,9 +807,9 @@ loaded27:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some25
+	JMP         some27
 
-done26:
+done28:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -822,15 +858,21 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -849,7 +891,7 @@ strand7:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand7
+	JNE          strand8
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -864,24 +906,24 @@ done6:
 	LEAQ (BX)(R8*2), BX
 
 aligned4:
-turn8:
+turn9:
 	CMPQ AX, 104(CX)
-	JLT  turns10
+	JLT  turns11
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand11:
+strand12:
 	VBROADCASTSS (R10), Z6
 	MOVQ         104(CX), R8
 
-block9:
+block10:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near13
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near12:
+near13:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z4, Z8, Z8
@@ -917,41 +959,47 @@ near12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored14:
+stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block9
+	JNE  block10
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand11
+	JNE  strand12
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn8
+	JMP  turn9
 
-turns10:
-some15:
-	TESTQ AX, AX
-	JLE   done16
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
 
-strand17:
+near18:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand19:
 	VBROADCASTSS (R9), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -970,7 +1018,7 @@ strand17:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R9
 	DECQ         R8
-	JNE          strand17
+	JNE          strand19
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -978,9 +1026,9 @@ strand17:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some15
+	JMP          some16
 
-done16:
+done17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1005,24 +1053,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks22
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near23
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near21:
+near23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded24
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded24:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1060,34 +1108,34 @@ loaded22:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored24:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block21
 
-blocks20:
-some25:
+blocks22:
+some27:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done28
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded29
 	VMOVUPS.Z (SI), K1, Z4
 
-loaded27:
+loaded29:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z4, Z9, Z9
@@ -1103,9 +1151,9 @@ loaded27:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some25
+	JMP         some27
 
-done26:
+done28:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1391,35 +1439,41 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y1, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1452,43 +1506,43 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around28
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored28
+	JMP     stored29
 
-around27:
+around28:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1759,12 +1813,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VCVTPH2PS    (DX), Y1
 	VCVTPH2PS    16(DX), Y2
@@ -1773,23 +1833,23 @@ strand19:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1822,21 +1882,21 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1844,23 +1904,23 @@ loaded26:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2050,12 +2110,18 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  96(CX), R8
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand20:
 	VBROADCASTSS (R9), Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -2080,21 +2146,21 @@ strand19:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 	VMOVDQU      Y0, (BX)
-	JMP          stored21
+	JMP          stored22
 
-around20:
+around21:
 	VMOVNTDQ Y0, (BX)
 
-stored21:
+stored22:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand19
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2127,21 +2193,21 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block24:
 	CMPQ       AX, $0x00000010
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded26:
+loaded27:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2165,21 +2231,21 @@ loaded26:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y2, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y2, (BX)
 
-stored28:
+stored29:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
+blocks25:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

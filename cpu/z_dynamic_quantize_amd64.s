@@ -185,29 +185,35 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	VMOVUPS.Z    (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -221,7 +227,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -237,15 +243,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z13
 	VBROADCASTSS 2048(R10), Z13
@@ -255,16 +261,16 @@ strand27:
 	VPBROADCASTD 4096(R10), Z17
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near28:
+near29:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -298,64 +304,64 @@ near28:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z18, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z18, (BX)
 
-stored30:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near35:
+near36:
 	VMOVUPS (DX), Z15
 	VMOVUPS 64(DX), Z16
 	VMOVUPS 128(DX), Z17
 	VMOVUPS 192(DX), Z18
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal37
 	VDIVPS  Z13, Z15, Z15
 	VDIVPS  Z13, Z16, Z16
 	VDIVPS  Z13, Z17, Z17
 	VDIVPS  Z13, Z18, Z18
-	JMP     divided37
+	JMP     divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -369,7 +375,7 @@ reciprocal36:
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -399,53 +405,59 @@ divided37:
 	VPACKSSWB     Z16, Z15, Z15
 	VPERMD        Z15, Z2, Z15
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z15, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z15, (BX)
 
-stored39:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z13
 	VBROADCASTSS 1024(R9), Z14
 	VMOVUPS.Z    (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -459,7 +471,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -467,9 +479,9 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -748,29 +760,35 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	VMOVUPS.Z    (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -784,7 +802,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -800,15 +818,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z13
 	VBROADCASTSS 2048(R10), Z13
@@ -818,16 +836,16 @@ strand27:
 	VPBROADCASTD 4096(R10), Z17
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near28:
+near29:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -861,64 +879,64 @@ near28:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z18, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z18, (BX)
 
-stored30:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near35:
+near36:
 	VMOVUPS (DX), Z15
 	VMOVUPS 64(DX), Z16
 	VMOVUPS 128(DX), Z17
 	VMOVUPS 192(DX), Z18
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal37
 	VDIVPS  Z13, Z15, Z15
 	VDIVPS  Z13, Z16, Z16
 	VDIVPS  Z13, Z17, Z17
 	VDIVPS  Z13, Z18, Z18
-	JMP     divided37
+	JMP     divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -932,7 +950,7 @@ reciprocal36:
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -962,53 +980,59 @@ divided37:
 	VPACKUSWB     Z16, Z15, Z15
 	VPERMD        Z15, Z2, Z15
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z15, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z15, (BX)
 
-stored39:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z13
 	VBROADCASTSS 1024(R9), Z14
 	VMOVUPS.Z    (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -1022,7 +1046,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1030,9 +1054,9 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1231,29 +1255,35 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	VCVTPH2PS.Z  (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -1267,7 +1297,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1283,15 +1313,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z13
 	VBROADCASTSS 2048(R10), Z13
@@ -1301,14 +1331,14 @@ strand27:
 	VPBROADCASTD 4096(R10), Z17
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near28:
+near29:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -1342,62 +1372,62 @@ near28:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z18, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z18, (BX)
 
-stored30:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near36:
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal37
 	VDIVPS    Z13, Z15, Z15
 	VDIVPS    Z13, Z16, Z16
 	VDIVPS    Z13, Z17, Z17
 	VDIVPS    Z13, Z18, Z18
-	JMP       divided37
+	JMP       divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -1411,7 +1441,7 @@ reciprocal36:
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -1441,53 +1471,59 @@ divided37:
 	VPACKSSWB     Z16, Z15, Z15
 	VPERMD        Z15, Z2, Z15
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z15, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z15, (BX)
 
-stored39:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z13
 	VBROADCASTSS 1024(R9), Z14
 	VCVTPH2PS.Z  (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -1501,7 +1537,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1509,9 +1545,9 @@ divided44:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1710,29 +1746,35 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	VCVTPH2PS.Z  (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -1746,7 +1788,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1762,15 +1804,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z13
 	VBROADCASTSS 2048(R10), Z13
@@ -1780,14 +1822,14 @@ strand27:
 	VPBROADCASTD 4096(R10), Z17
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near28:
+near29:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -1821,62 +1863,62 @@ near28:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z18, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z18, (BX)
 
-stored30:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z14
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near36:
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal37
 	VDIVPS    Z13, Z15, Z15
 	VDIVPS    Z13, Z16, Z16
 	VDIVPS    Z13, Z17, Z17
 	VDIVPS    Z13, Z18, Z18
-	JMP       divided37
+	JMP       divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -1890,7 +1932,7 @@ reciprocal36:
 	VDIVPS  Z13, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -1920,53 +1962,59 @@ divided37:
 	VPACKUSWB     Z16, Z15, Z15
 	VPERMD        Z15, Z2, Z15
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z15, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z15, (BX)
 
-stored39:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z13
 	VBROADCASTSS 1024(R9), Z14
 	VCVTPH2PS.Z  (DX), K1, Z15
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z13, Z15, Z13
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z13, Z16, Z16
 	VMULPS  Z16, Z15, Z13
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z14, Z13, Z13
@@ -1980,7 +2028,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1988,9 +2036,9 @@ divided44:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2195,30 +2243,36 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z15
 	VPMOVZXWD.Z  (DX), K1, Z16
 	VPSLLD       $0x10, Z16, Z16
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z14, Z16, Z14
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z14, Z17, Z17
 	VMULPS  Z17, Z16, Z14
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z14, Z14, K2
 	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
 	VADDPS        Z15, Z14, Z14
@@ -2232,7 +2286,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2248,15 +2302,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z14
 	VBROADCASTSS 2048(R10), Z14
@@ -2266,14 +2320,14 @@ strand27:
 	VPBROADCASTD 4096(R10), Z18
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near28:
+near29:
 	VMOVDQU32   (DX), Z20
 	VPSLLD      $0x10, Z20, Z19
 	VPANDD      Z0, Z20, Z20
@@ -2309,49 +2363,49 @@ near28:
 	VPACKSSWB   Z19, Z22, Z19
 	VPERMQ      Z19, Z2, Z19
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z19, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z19, (BX)
 
-stored30:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z15
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near36:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -2361,14 +2415,14 @@ near35:
 	VPMOVZXWD 96(DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal37
 	VDIVPS    Z14, Z16, Z16
 	VDIVPS    Z14, Z17, Z17
 	VDIVPS    Z14, Z18, Z18
 	VDIVPS    Z14, Z19, Z19
-	JMP       divided37
+	JMP       divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z20
 	VDIVPS  Z14, Z20, Z20
 	VMULPS  Z20, Z16, Z16
@@ -2382,7 +2436,7 @@ reciprocal36:
 	VDIVPS  Z14, Z20, Z20
 	VMULPS  Z20, Z19, Z19
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z16, Z16, K1
 	VCMPPS        $0x07, Z17, Z17, K2
 	VCMPPS        $0x07, Z18, Z18, K3
@@ -2412,54 +2466,60 @@ divided37:
 	VPACKSSWB     Z17, Z16, Z16
 	VPERMD        Z16, Z3, Z16
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z16, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z16, (BX)
 
-stored39:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z14
 	VBROADCASTSS 1024(R9), Z15
 	VPMOVZXWD.Z  (DX), K1, Z16
 	VPSLLD       $0x10, Z16, Z16
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z14, Z16, Z14
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z14, Z17, Z17
 	VMULPS  Z17, Z16, Z14
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z14, Z14, K2
 	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
 	VADDPS        Z15, Z14, Z14
@@ -2473,7 +2533,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2481,9 +2541,9 @@ divided44:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2740,30 +2800,36 @@ slow16:
 	SUBQ    R8, AX
 
 some18:
-	TESTQ R8, R8
-	JLE   done19
-	MOVQ  $-1, R9
-	BZHIQ R8, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  DI, R10
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-strand20:
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z15
 	VPMOVZXWD.Z  (DX), K1, Z16
 	VPSLLD       $0x10, Z16, Z16
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal22
 	VDIVPS       Z14, Z16, Z14
-	JMP          divided22
+	JMP          divided23
 
-reciprocal21:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z14, Z17, Z17
 	VMULPS  Z17, Z16, Z14
 
-divided22:
+divided23:
 	VCMPPS        $0x07, Z14, Z14, K2
 	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
 	VADDPS        Z15, Z14, Z14
@@ -2777,7 +2843,7 @@ divided22:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand20
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2793,15 +2859,15 @@ done19:
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide23
+	JEQ  divide24
 
-turn24:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns26
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand27:
+strand28:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z14
 	VBROADCASTSS 2048(R10), Z14
@@ -2811,14 +2877,14 @@ strand27:
 	VPBROADCASTD 4096(R10), Z18
 	MOVQ         104(CX), R8
 
-block25:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near28:
+near29:
 	VMOVDQU32   (DX), Z20
 	VPSLLD      $0x10, Z20, Z19
 	VPANDD      Z0, Z20, Z20
@@ -2854,49 +2920,49 @@ near28:
 	VPACKUSWB   Z19, Z22, Z19
 	VPERMQ      Z19, Z2, Z19
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around30
 	VMOVDQU64   Z19, (BX)
-	JMP         stored30
+	JMP         stored31
 
-around29:
+around30:
 	VMOVNTDQ Z19, (BX)
 
-stored30:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block25
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn24
+	JMP  turn25
 
-turns26:
-divide23:
-turn31:
+turns27:
+divide24:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns34
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand34:
+strand35:
 	VBROADCASTSS (R10), Z14
 	VBROADCASTSS 1024(R10), Z15
 	MOVQ         104(CX), R8
 
-block32:
+block33:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near36:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -2906,14 +2972,14 @@ near35:
 	VPMOVZXWD 96(DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal37
 	VDIVPS    Z14, Z16, Z16
 	VDIVPS    Z14, Z17, Z17
 	VDIVPS    Z14, Z18, Z18
 	VDIVPS    Z14, Z19, Z19
-	JMP       divided37
+	JMP       divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Z20
 	VDIVPS  Z14, Z20, Z20
 	VMULPS  Z20, Z16, Z16
@@ -2927,7 +2993,7 @@ reciprocal36:
 	VDIVPS  Z14, Z20, Z20
 	VMULPS  Z20, Z19, Z19
 
-divided37:
+divided38:
 	VCMPPS        $0x07, Z16, Z16, K1
 	VCMPPS        $0x07, Z17, Z17, K2
 	VCMPPS        $0x07, Z18, Z18, K3
@@ -2957,54 +3023,60 @@ divided37:
 	VPACKUSWB     Z17, Z16, Z16
 	VPERMD        Z16, Z3, Z16
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z16, (BX)
-	JMP           stored39
+	JMP           stored40
 
-around38:
+around39:
 	VMOVNTDQ Z16, (BX)
 
-stored39:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R8
-	JNE  block32
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn32
 
-turns33:
-some40:
-	TESTQ AX, AX
-	JLE   done41
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R9
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
 
-strand42:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
 	VBROADCASTSS (R9), Z14
 	VBROADCASTSS 1024(R9), Z15
 	VPMOVZXWD.Z  (DX), K1, Z16
 	VPSLLD       $0x10, Z16, Z16
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal45
 	VDIVPS       Z14, Z16, Z14
-	JMP          divided44
+	JMP          divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z14, Z17, Z17
 	VMULPS  Z17, Z16, Z14
 
-divided44:
+divided46:
 	VCMPPS        $0x07, Z14, Z14, K2
 	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
 	VADDPS        Z15, Z14, Z14
@@ -3018,7 +3090,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          R8
-	JNE           strand42
+	JNE           strand44
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3026,9 +3098,9 @@ divided44:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some41
 
-done41:
+done42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

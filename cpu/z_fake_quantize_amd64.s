@@ -34,29 +34,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -71,7 +77,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -87,15 +93,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z2
 	VBROADCASTSS 2048(R10), Z2
@@ -105,16 +111,16 @@ strand14:
 	VPBROADCASTD 4096(R10), Z6
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near15:
+near16:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -152,70 +158,70 @@ near15:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z7, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored17:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
+near23:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -229,7 +235,7 @@ reciprocal23:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -259,59 +265,65 @@ divided24:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 1024(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -326,7 +338,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -334,9 +346,9 @@ divided31:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -367,25 +379,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -396,7 +408,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -410,18 +422,18 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near36:
+near38:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -459,70 +471,70 @@ near36:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored38:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded43:
+loaded45:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal46
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided45
+	JMP     divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -536,7 +548,7 @@ reciprocal44:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -566,56 +578,56 @@ divided45:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored47:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded51:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal54
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided53
+	JMP       divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -629,9 +641,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -695,29 +707,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -732,7 +750,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -747,40 +765,40 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand14:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block11:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near15:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -794,7 +812,7 @@ reciprocal15:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -824,59 +842,65 @@ divided16:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around18
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored18
+	JMP           stored19
 
-around17:
+around18:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 1024(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided23:
+divided25:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -891,7 +915,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -899,9 +923,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some19
+	JMP           some20
 
-done20:
+done21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -932,47 +956,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded29:
+loaded31:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -986,7 +1010,7 @@ reciprocal30:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1016,56 +1040,56 @@ divided31:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around32
+	JNE           around34
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored33
+	JMP           stored35
 
-around32:
+around34:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1079,9 +1103,9 @@ divided39:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some34
+	JMP           some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1137,29 +1161,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1175,7 +1205,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1191,15 +1221,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z2
 	VBROADCASTSS 2048(R10), Z2
@@ -1209,14 +1239,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z6
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -1258,68 +1288,68 @@ near15:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1333,7 +1363,7 @@ reciprocal23:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1367,59 +1397,65 @@ divided24:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 1024(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1435,7 +1471,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1443,9 +1479,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1476,25 +1512,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1505,7 +1541,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1519,16 +1555,16 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1570,68 +1606,68 @@ near36:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded43:
+loaded45:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1645,7 +1681,7 @@ reciprocal44:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1679,56 +1715,56 @@ divided45:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded51:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1743,9 +1779,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1798,30 +1834,36 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -1843,7 +1885,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1859,15 +1901,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 1024(R10), Z8
 	VBROADCASTSS 2048(R10), Z8
@@ -1877,14 +1919,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z12
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
 	VPANDD        Z4, Z14, Z14
@@ -1940,51 +1982,51 @@ near15:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z12, Z5, Z15
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z4, Z11, Z11
@@ -1992,14 +2034,14 @@ near22:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z4, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2013,7 +2055,7 @@ reciprocal23:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2067,56 +2109,62 @@ divided24:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z8
 	VBROADCASTSS 1024(R9), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -2138,7 +2186,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2146,9 +2194,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2179,25 +2227,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -2208,7 +2256,7 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z4, Z18, Z17
 	VFNMADD231PS Z4, Z17, Z18
@@ -2222,16 +2270,16 @@ row:
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -2289,51 +2337,51 @@ near36:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded43:
+loaded45:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2343,14 +2391,14 @@ loaded43:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z4, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z4, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -2364,7 +2412,7 @@ reciprocal44:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -2418,53 +2466,53 @@ divided45:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z4
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded51:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z4, Z15, Z15
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z4, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -2485,9 +2533,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5018,23 +5066,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5042,7 +5096,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided43:
+divided44:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -5060,23 +5114,23 @@ divided43:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around44
+	JNE      around45
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored45
+	JMP      stored46
 
-around44:
+around45:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5113,32 +5167,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5152,15 +5206,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5182,55 +5236,55 @@ near50:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored52:
+stored53:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal59
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5238,7 +5292,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -5256,24 +5310,24 @@ divided59:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around60
+	JNE      around61
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored61
+	JMP      stored62
 
-around60:
+around61:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored61:
+stored62:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5913,23 +5967,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5937,7 +5997,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided43:
+divided44:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5957,23 +6017,23 @@ divided43:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6010,32 +6070,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6049,15 +6109,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -6081,55 +6141,55 @@ near50:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6137,7 +6197,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6157,24 +6217,24 @@ divided59:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6699,12 +6759,18 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -6712,12 +6778,12 @@ strand41:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6725,7 +6791,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided43:
+divided44:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6759,21 +6825,21 @@ divided43:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y2, (BX)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6810,32 +6876,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6849,15 +6915,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6893,55 +6959,55 @@ near50:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     Y10, (BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ Y10, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6949,7 +7015,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6983,22 +7049,22 @@ divided59:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y6, (BX)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

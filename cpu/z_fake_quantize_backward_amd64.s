@@ -194,31 +194,38 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal21
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided21
+	JMP          divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided21:
+divided22:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -246,7 +253,7 @@ divided21:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand19
+	JNE         strand20
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -288,9 +295,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide23
+	JNE          wide24
 	CMPQ         AX, $0x00000040
-	JLT          rest22
+	JLT          rest23
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -300,12 +307,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block24:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -315,28 +322,28 @@ block24:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near26:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded27:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded29
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded28:
+loaded29:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal30
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided30
+	JMP     divided31
 
-reciprocal29:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -344,7 +351,7 @@ reciprocal29:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided30:
+divided31:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -374,37 +381,37 @@ divided30:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around32
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored32
+	JMP         stored33
 
-around31:
+around32:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored32:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded34
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded33:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded34:
+loaded35:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal36
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided36
+	JMP     divided37
 
-reciprocal35:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -412,7 +419,7 @@ reciprocal35:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided36:
+divided37:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -442,25 +449,25 @@ divided36:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around38
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored38
+	JMP         stored39
 
-around37:
+around38:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block25
 
-blocks25:
+blocks26:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -469,15 +476,15 @@ blocks25:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest22
+	JMP     rest23
 
-wide23:
-block39:
+wide24:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks41
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -487,28 +494,28 @@ block39:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near41:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded43:
+loaded44:
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal45
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided45
+	JMP     divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -516,7 +523,7 @@ reciprocal44:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided45:
+divided46:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -558,37 +565,37 @@ divided45:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around47
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored47
+	JMP         stored48
 
-around46:
+around47:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded49:
+loaded50:
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal50
+	JNE     reciprocal51
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided51
+	JMP     divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -596,7 +603,7 @@ reciprocal50:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided51:
+divided52:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -638,60 +645,60 @@ divided51:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around53
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored53
+	JMP         stored54
 
-around52:
+around53:
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored53:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay54
+	JEQ  stay55
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay54:
+stay55:
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block40
 
-blocks40:
-rest22:
-some55:
+blocks41:
+rest23:
+some56:
 	TESTQ     AX, AX
-	JLE       done56
+	JLE       done57
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded58
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded57:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded59
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded58:
+loaded59:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal60
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided60
+	JMP       divided61
 
-reciprocal59:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided60:
+divided61:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -721,9 +728,9 @@ divided60:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some55
+	JMP         some56
 
-done56:
+done57:
 	VZEROUPPER
 	RET
 
@@ -1079,31 +1086,38 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	VMOVUPD.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPD       Z2, Z5, Z2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD  Z2, Z6, Z6
 	VMULPD  Z6, Z5, Z2
 
-divided29:
+divided30:
 	VRNDSCALEPD $0x08, Z2, Z5
 	VMINPD      Z3, Z5, Z3
 	VMAXPD      Z4, Z3, Z3
@@ -1131,7 +1145,7 @@ divided29:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R12
 	DECQ        R8
-	JNE         strand27
+	JNE         strand28
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1173,12 +1187,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block31:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks33
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near34
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1196,28 +1210,28 @@ block31:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near33:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 
-loaded34:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPD (R8), Z2
 	VMOVUPD 64(R8), Z3
 
-loaded35:
+loaded36:
 	VMOVUPD (BX), Z6
 	VMOVUPD 64(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal37
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided37
+	JMP     divided38
 
-reciprocal36:
+reciprocal37:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1225,7 +1239,7 @@ reciprocal36:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided37:
+divided38:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1267,37 +1281,37 @@ divided37:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around39
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored39
+	JMP         stored40
 
-around38:
+around39:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored39:
+stored40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded41
 	VMOVUPD 128(DI), Z0
 	VMOVUPD 192(DI), Z1
 
-loaded40:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded42
 	VMOVUPD 128(R8), Z2
 	VMOVUPD 192(R8), Z3
 
-loaded41:
+loaded42:
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal43
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided43
+	JMP     divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1305,7 +1319,7 @@ reciprocal42:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided43:
+divided44:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1347,37 +1361,37 @@ divided43:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around44
+	JNE         around45
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored45
+	JMP         stored46
 
-around44:
+around45:
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored45:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded47
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 
-loaded46:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded48
 	VMOVUPD 256(R8), Z2
 	VMOVUPD 320(R8), Z3
 
-loaded47:
+loaded48:
 	VMOVUPD 256(BX), Z6
 	VMOVUPD 320(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal49
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided49
+	JMP     divided50
 
-reciprocal48:
+reciprocal49:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1385,7 +1399,7 @@ reciprocal48:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided49:
+divided50:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1427,37 +1441,37 @@ divided49:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around50
+	JNE         around51
 	VMOVDQU64   Z6, 256(SI)
 	VMOVDQU64   Z7, 320(SI)
-	JMP         stored51
+	JMP         stored52
 
-around50:
+around51:
 	VMOVNTDQ Z6, 256(SI)
 	VMOVNTDQ Z7, 320(SI)
 
-stored51:
+stored52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded53
 	VMOVUPD 384(DI), Z0
 	VMOVUPD 448(DI), Z1
 
-loaded52:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded54
 	VMOVUPD 384(R8), Z2
 	VMOVUPD 448(R8), Z3
 
-loaded53:
+loaded54:
 	VMOVUPD 384(BX), Z6
 	VMOVUPD 448(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal55
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided55
+	JMP     divided56
 
-reciprocal54:
+reciprocal55:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1465,7 +1479,7 @@ reciprocal54:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided55:
+divided56:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1507,59 +1521,59 @@ divided55:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around56
+	JNE         around57
 	VMOVDQU64   Z6, 384(SI)
 	VMOVDQU64   Z7, 448(SI)
-	JMP         stored57
+	JMP         stored58
 
-around56:
+around57:
 	VMOVNTDQ Z6, 384(SI)
 	VMOVNTDQ Z7, 448(SI)
 
-stored57:
+stored58:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay58
+	JEQ  stay59
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay58:
+stay59:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block32
 
-blocks32:
-some59:
+blocks33:
+some60:
 	TESTQ     AX, AX
-	JLE       done60
+	JLE       done61
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded62
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded61:
+loaded62:
 	CMPB      73(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded63
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded62:
+loaded63:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal63
+	JNE       reciprocal64
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided64
+	JMP       divided65
 
-reciprocal63:
+reciprocal64:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided64:
+divided65:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1589,9 +1603,9 @@ divided64:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some59
+	JMP         some60
 
-done60:
+done61:
 	VZEROUPPER
 	RET
 
@@ -1795,31 +1809,38 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VCVTPH2PS.Z  (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal21
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided21
+	JMP          divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided21:
+divided22:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -1848,7 +1869,7 @@ divided21:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand19
+	JNE         strand20
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1890,9 +1911,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide23
+	JNE          wide24
 	CMPQ         AX, $0x00000040
-	JLT          rest22
+	JLT          rest23
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -1902,39 +1923,39 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block24:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near26:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded27:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded29
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded28:
+loaded29:
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal30
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided30
+	JMP       divided31
 
-reciprocal29:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1942,7 +1963,7 @@ reciprocal29:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided30:
+divided31:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -1974,37 +1995,37 @@ divided30:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around32
 	VMOVDQU64   Y14, (SI)
 	VMOVDQU64   Y15, 32(SI)
-	JMP         stored32
+	JMP         stored33
 
-around31:
+around32:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored32:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded34
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded33:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded34:
+loaded35:
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal36
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided36
+	JMP       divided37
 
-reciprocal35:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -2012,7 +2033,7 @@ reciprocal35:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided36:
+divided37:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -2044,25 +2065,25 @@ divided36:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around38
 	VMOVDQU64   Y14, 64(SI)
 	VMOVDQU64   Y15, 96(SI)
-	JMP         stored38
+	JMP         stored39
 
-around37:
+around38:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block25
 
-blocks25:
+blocks26:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2071,42 +2092,42 @@ blocks25:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest22
+	JMP     rest23
 
-wide23:
-block39:
+wide24:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks41
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded43:
+loaded44:
 	VCVTPH2PS (BX), Z6
 	VCVTPH2PS 32(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal45
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided45
+	JMP       divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -2114,7 +2135,7 @@ reciprocal44:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided45:
+divided46:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -2158,37 +2179,37 @@ divided45:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around47
 	VMOVDQU64   Y6, (SI)
 	VMOVDQU64   Y7, 32(SI)
-	JMP         stored47
+	JMP         stored48
 
-around46:
+around47:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded49:
+loaded50:
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal51
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided51
+	JMP       divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -2196,7 +2217,7 @@ reciprocal50:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided51:
+divided52:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -2240,60 +2261,60 @@ divided51:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around53
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored53
+	JMP         stored54
 
-around52:
+around53:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored53:
+stored54:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay54
+	JEQ  stay55
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay54:
+stay55:
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block40
 
-blocks40:
-rest22:
-some55:
+blocks41:
+rest23:
+some56:
 	TESTQ     AX, AX
-	JLE       done56
+	JLE       done57
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded58
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded57:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded59
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded58:
+loaded59:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal59
+	JNE         reciprocal60
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided60
+	JMP         divided61
 
-reciprocal59:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided60:
+divided61:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -2324,9 +2345,9 @@ divided60:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some55
+	JMP         some56
 
-done56:
+done57:
 	VZEROUPPER
 	RET
 
@@ -2525,15 +2546,22 @@ stored16:
 
 turns6:
 some17:
-	TESTQ AX, AX
-	JLE   done18
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near19
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand19:
+near19:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand20:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2541,16 +2569,16 @@ strand19:
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal21
 	VDIVPS       Z3, Z6, Z3
-	JMP          divided21
+	JMP          divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z3, Z7, Z7
 	VMULPS  Z7, Z6, Z3
 
-divided21:
+divided22:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2581,7 +2609,7 @@ divided21:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand19
+	JNE         strand20
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -2623,9 +2651,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide23
+	JNE          wide24
 	CMPQ         AX, $0x00000040
-	JLT          rest22
+	JLT          rest23
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2635,41 +2663,41 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block24:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near26:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded27:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded29
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded28:
+loaded29:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal30
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided30
+	JMP       divided31
 
-reciprocal29:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2677,7 +2705,7 @@ reciprocal29:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided30:
+divided31:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2711,37 +2739,37 @@ divided30:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around32
 	VMOVDQU64   Z15, (SI)
-	JMP         stored32
+	JMP         stored33
 
-around31:
+around32:
 	VMOVNTDQ Z15, (SI)
 
-stored32:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded34
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded33:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded34:
+loaded35:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal36
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided36
+	JMP       divided37
 
-reciprocal35:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2749,7 +2777,7 @@ reciprocal35:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided36:
+divided37:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2783,23 +2811,23 @@ divided36:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around38
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored38
+	JMP         stored39
 
-around37:
+around38:
 	VMOVNTDQ Z15, 64(SI)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block25
 
-blocks25:
+blocks26:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2808,44 +2836,44 @@ blocks25:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest22
+	JMP     rest23
 
-wide23:
-block39:
+wide24:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks41
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded43:
+loaded44:
 	VPMOVZXWD (BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal45
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided45
+	JMP       divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2853,7 +2881,7 @@ reciprocal44:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided45:
+divided46:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2899,37 +2927,37 @@ divided45:
 	VMOVDQA64   Z7, Z7
 	VPERMT2W    Z8, Z0, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around47
 	VMOVDQU64   Z7, (SI)
-	JMP         stored47
+	JMP         stored48
 
-around46:
+around47:
 	VMOVNTDQ Z7, (SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded49:
+loaded50:
 	VPMOVZXWD 64(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 96(BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal51
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided51
+	JMP       divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2937,7 +2965,7 @@ reciprocal50:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided51:
+divided52:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2983,59 +3011,59 @@ divided51:
 	VMOVDQA64   Z7, Z7
 	VPERMT2W    Z8, Z0, Z7
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around53
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored53
+	JMP         stored54
 
-around52:
+around53:
 	VMOVNTDQ Z7, 64(SI)
 
-stored53:
+stored54:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay54
+	JEQ  stay55
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay54:
+stay55:
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block40
 
-blocks40:
-rest22:
-some55:
+blocks41:
+rest23:
+some56:
 	TESTQ     AX, AX
-	JLE       done56
+	JLE       done57
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded58
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded57:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded59
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded58:
+loaded59:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal59
+	JNE         reciprocal60
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided60
+	JMP         divided61
 
-reciprocal59:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided60:
+divided61:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -3068,9 +3096,9 @@ divided60:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some55
+	JMP         some56
 
-done56:
+done57:
 	VZEROUPPER
 	RET
 
@@ -7786,23 +7814,30 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7810,7 +7845,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -7854,16 +7889,16 @@ divided29:
 	VANDPS    Y3, Y8, Y2
 	VANDPS    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around31
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored31
+	JMP       stored32
 
-around30:
+around31:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -7872,7 +7907,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -7914,12 +7949,12 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block33:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -7929,28 +7964,28 @@ block33:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal39
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided39
+	JMP     divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7958,7 +7993,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8002,37 +8037,37 @@ divided39:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded43:
+loaded44:
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided45
+	JMP     divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8040,7 +8075,7 @@ reciprocal44:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided45:
+divided46:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8084,37 +8119,37 @@ divided45:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around47
 	VMOVDQU   Y6, 64(SI)
 	VMOVDQU   Y7, 96(SI)
-	JMP       stored47
+	JMP       stored48
 
-around46:
+around47:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded49:
+loaded50:
 	VMOVUPS 128(BX), Y6
 	VMOVUPS 160(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal50
+	JNE     reciprocal51
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided51
+	JMP     divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8122,7 +8157,7 @@ reciprocal50:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided51:
+divided52:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8166,37 +8201,37 @@ divided51:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y6, 128(SI)
 	VMOVDQU   Y7, 160(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y6, 128(SI)
 	VMOVNTDQ Y7, 160(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded55:
+loaded56:
 	VMOVUPS 192(BX), Y6
 	VMOVUPS 224(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal56
+	JNE     reciprocal57
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
+	JMP     divided58
 
-reciprocal56:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8204,7 +8239,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided58:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8248,55 +8283,55 @@ divided57:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around59
 	VMOVDQU   Y6, 192(SI)
 	VMOVDQU   Y7, 224(SI)
-	JMP       stored59
+	JMP       stored60
 
-around58:
+around59:
 	VMOVNTDQ Y6, 192(SI)
 	VMOVNTDQ Y7, 224(SI)
 
-stored59:
+stored60:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay60
+	JEQ  stay61
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay60:
+stay61:
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
-some61:
+blocks35:
+some62:
 	TESTQ   AX, AX
-	JLE     done62
+	JLE     done63
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded63:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded65
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded64:
+loaded65:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal65
+	JNE     reciprocal66
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided66
+	JMP     divided67
 
-reciprocal65:
+reciprocal66:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8304,7 +8339,7 @@ reciprocal65:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided66:
+divided67:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8348,16 +8383,16 @@ divided66:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around68
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored68
+	JMP       stored69
 
-around67:
+around68:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored68:
+stored69:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -8366,9 +8401,9 @@ stored68:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some62
 
-done62:
+done63:
 	VZEROUPPER
 	RET
 
@@ -9008,23 +9043,30 @@ stored40:
 
 turns6:
 some41:
-	TESTQ AX, AX
-	JLE   done42
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand43:
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand44:
 	VBROADCASTSD (R12), Y2
 	VBROADCASTSD 1024(R12), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal44
+	JNE          reciprocal45
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y2
-	JMP          divided45
+	JMP          divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9032,7 +9074,7 @@ reciprocal44:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y2
 
-divided45:
+divided46:
 	VROUNDPD  $0x08, Y4, Y5
 	VROUNDPD  $0x08, Y2, Y6
 	VSUBPD    Y3, Y1, Y7
@@ -9076,16 +9118,16 @@ divided45:
 	VANDPD    Y3, Y8, Y2
 	VANDPD    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around47
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored47
+	JMP       stored48
 
-around46:
+around47:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored47:
+stored48:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -9094,7 +9136,7 @@ stored47:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand43
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -9136,12 +9178,12 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block49:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks51
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near51
+	JEQ        near52
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9159,28 +9201,28 @@ block49:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near51:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded53
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded52:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded54
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded53:
+loaded54:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal55
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided55
+	JMP     divided56
 
-reciprocal54:
+reciprocal55:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9188,7 +9230,7 @@ reciprocal54:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided55:
+divided56:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9232,37 +9274,37 @@ divided55:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around57
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored57
+	JMP       stored58
 
-around56:
+around57:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored57:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded59
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded58:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded60
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded59:
+loaded60:
 	VMOVUPD 64(BX), Y6
 	VMOVUPD 96(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal61
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided61
+	JMP     divided62
 
-reciprocal60:
+reciprocal61:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9270,7 +9312,7 @@ reciprocal60:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided61:
+divided62:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9314,37 +9356,37 @@ divided61:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around63
 	VMOVDQU   Y6, 64(SI)
 	VMOVDQU   Y7, 96(SI)
-	JMP       stored63
+	JMP       stored64
 
-around62:
+around63:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored63:
+stored64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded65
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded64:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded66
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded65:
+loaded66:
 	VMOVUPD 128(BX), Y6
 	VMOVUPD 160(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal66
+	JNE     reciprocal67
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided67
+	JMP     divided68
 
-reciprocal66:
+reciprocal67:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9352,7 +9394,7 @@ reciprocal66:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided67:
+divided68:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9396,37 +9438,37 @@ divided67:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around69
 	VMOVDQU   Y6, 128(SI)
 	VMOVDQU   Y7, 160(SI)
-	JMP       stored69
+	JMP       stored70
 
-around68:
+around69:
 	VMOVNTDQ Y6, 128(SI)
 	VMOVNTDQ Y7, 160(SI)
 
-stored69:
+stored70:
 	CMPB    72(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded71
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded70:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded72
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded71:
+loaded72:
 	VMOVUPD 192(BX), Y6
 	VMOVUPD 224(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal72
+	JNE     reciprocal73
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided73
+	JMP     divided74
 
-reciprocal72:
+reciprocal73:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9434,7 +9476,7 @@ reciprocal72:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided73:
+divided74:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9478,37 +9520,37 @@ divided73:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around74
+	JNE       around75
 	VMOVDQU   Y6, 192(SI)
 	VMOVDQU   Y7, 224(SI)
-	JMP       stored75
+	JMP       stored76
 
-around74:
+around75:
 	VMOVNTDQ Y6, 192(SI)
 	VMOVNTDQ Y7, 224(SI)
 
-stored75:
+stored76:
 	CMPB    72(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded77
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded76:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded78
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded77:
+loaded78:
 	VMOVUPD 256(BX), Y6
 	VMOVUPD 288(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal78
+	JNE     reciprocal79
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided79
+	JMP     divided80
 
-reciprocal78:
+reciprocal79:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9516,7 +9558,7 @@ reciprocal78:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided79:
+divided80:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9560,37 +9602,37 @@ divided79:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around81
 	VMOVDQU   Y6, 256(SI)
 	VMOVDQU   Y7, 288(SI)
-	JMP       stored81
+	JMP       stored82
 
-around80:
+around81:
 	VMOVNTDQ Y6, 256(SI)
 	VMOVNTDQ Y7, 288(SI)
 
-stored81:
+stored82:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded83
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded82:
+loaded83:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded84
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded83:
+loaded84:
 	VMOVUPD 320(BX), Y6
 	VMOVUPD 352(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal84
+	JNE     reciprocal85
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided85
+	JMP     divided86
 
-reciprocal84:
+reciprocal85:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9598,7 +9640,7 @@ reciprocal84:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided85:
+divided86:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9642,37 +9684,37 @@ divided85:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around87
 	VMOVDQU   Y6, 320(SI)
 	VMOVDQU   Y7, 352(SI)
-	JMP       stored87
+	JMP       stored88
 
-around86:
+around87:
 	VMOVNTDQ Y6, 320(SI)
 	VMOVNTDQ Y7, 352(SI)
 
-stored87:
+stored88:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded89
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded88:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded90
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded89:
+loaded90:
 	VMOVUPD 384(BX), Y6
 	VMOVUPD 416(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal90
+	JNE     reciprocal91
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided91
+	JMP     divided92
 
-reciprocal90:
+reciprocal91:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9680,7 +9722,7 @@ reciprocal90:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided91:
+divided92:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9724,37 +9766,37 @@ divided91:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around92
+	JNE       around93
 	VMOVDQU   Y6, 384(SI)
 	VMOVDQU   Y7, 416(SI)
-	JMP       stored93
+	JMP       stored94
 
-around92:
+around93:
 	VMOVNTDQ Y6, 384(SI)
 	VMOVNTDQ Y7, 416(SI)
 
-stored93:
+stored94:
 	CMPB    72(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded95
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded94:
+loaded95:
 	CMPB    73(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded96
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded95:
+loaded96:
 	VMOVUPD 448(BX), Y6
 	VMOVUPD 480(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal96
+	JNE     reciprocal97
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided97
+	JMP     divided98
 
-reciprocal96:
+reciprocal97:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9762,7 +9804,7 @@ reciprocal96:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided97:
+divided98:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9806,55 +9848,55 @@ divided97:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around98
+	JNE       around99
 	VMOVDQU   Y6, 448(SI)
 	VMOVDQU   Y7, 480(SI)
-	JMP       stored99
+	JMP       stored100
 
-around98:
+around99:
 	VMOVNTDQ Y6, 448(SI)
 	VMOVNTDQ Y7, 480(SI)
 
-stored99:
+stored100:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay100
+	JEQ  stay101
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay100:
+stay101:
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block50
 
-blocks50:
-some101:
+blocks51:
+some102:
 	TESTQ   AX, AX
-	JLE     done102
+	JLE     done103
 	CMPB    72(CX), $0x00
-	JEQ     loaded103
+	JEQ     loaded104
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded103:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded105
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded104:
+loaded105:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal105
+	JNE     reciprocal106
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided106
+	JMP     divided107
 
-reciprocal105:
+reciprocal106:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9862,7 +9904,7 @@ reciprocal105:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided106:
+divided107:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9906,16 +9948,16 @@ divided106:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around107
+	JNE       around108
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored108
+	JMP       stored109
 
-around107:
+around108:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored108:
+stored109:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -9924,9 +9966,9 @@ stored108:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some101
+	JMP  some102
 
-done102:
+done103:
 	VZEROUPPER
 	RET
 
@@ -10282,23 +10324,30 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10306,7 +10355,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -10352,16 +10401,16 @@ divided29:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around31
 	VMOVDQU   X2, (SI)
 	VMOVDQU   X3, 16(SI)
-	JMP       stored31
+	JMP       stored32
 
-around30:
+around31:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10370,7 +10419,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10412,39 +10461,39 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block33:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal39
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10452,7 +10501,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10498,37 +10547,37 @@ divided39:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded43:
+loaded44:
 	VCVTPH2PS 32(BX), Y6
 	VCVTPH2PS 48(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided45
+	JMP       divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10536,7 +10585,7 @@ reciprocal44:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided45:
+divided46:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10582,37 +10631,37 @@ divided45:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around47
 	VMOVDQU   X6, 32(SI)
 	VMOVDQU   X7, 48(SI)
-	JMP       stored47
+	JMP       stored48
 
-around46:
+around47:
 	VMOVNTDQ X6, 32(SI)
 	VMOVNTDQ X7, 48(SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded49:
+loaded50:
 	VCVTPH2PS 64(BX), Y6
 	VCVTPH2PS 80(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal51
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided51
+	JMP       divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10620,7 +10669,7 @@ reciprocal50:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided51:
+divided52:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10666,37 +10715,37 @@ divided51:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   X6, 64(SI)
 	VMOVDQU   X7, 80(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ X6, 64(SI)
 	VMOVNTDQ X7, 80(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded55:
+loaded56:
 	VCVTPH2PS 96(BX), Y6
 	VCVTPH2PS 112(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided58
 
-reciprocal56:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10704,7 +10753,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided58:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10750,55 +10799,55 @@ divided57:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around59
 	VMOVDQU   X6, 96(SI)
 	VMOVDQU   X7, 112(SI)
-	JMP       stored59
+	JMP       stored60
 
-around58:
+around59:
 	VMOVNTDQ X6, 96(SI)
 	VMOVNTDQ X7, 112(SI)
 
-stored59:
+stored60:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay60
+	JEQ  stay61
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay60:
+stay61:
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
-some61:
+blocks35:
+some62:
 	TESTQ   AX, AX
-	JLE     done62
+	JLE     done63
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded63:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded65
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded64:
+loaded65:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal65
+	JNE       reciprocal66
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided66
+	JMP       divided67
 
-reciprocal65:
+reciprocal66:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10806,7 +10855,7 @@ reciprocal65:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided66:
+divided67:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10852,16 +10901,16 @@ divided66:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around68
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored68
+	JMP       stored69
 
-around67:
+around68:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored68:
+stored69:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -10870,9 +10919,9 @@ stored68:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some62
 
-done62:
+done63:
 	VZEROUPPER
 	RET
 
@@ -11244,12 +11293,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R12
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand28:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VPMOVZXWD    (BX), Y4
@@ -11257,12 +11313,12 @@ strand27:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11270,7 +11326,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -11320,14 +11376,14 @@ divided29:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around31
 	VMOVDQU   Y2, (SI)
-	JMP       stored31
+	JMP       stored32
 
-around30:
+around31:
 	VMOVNTDQ Y2, (SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -11336,7 +11392,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -11378,41 +11434,41 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block33:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal39
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11420,7 +11476,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11470,37 +11526,37 @@ divided39:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y6, (SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y6, (SI)
 
-stored41:
+stored42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded43
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded42:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded44
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded43:
+loaded44:
 	VPMOVZXWD 32(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 48(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided45
+	JMP       divided46
 
-reciprocal44:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11508,7 +11564,7 @@ reciprocal44:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided45:
+divided46:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11558,37 +11614,37 @@ divided45:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around47
 	VMOVDQU   Y6, 32(SI)
-	JMP       stored47
+	JMP       stored48
 
-around46:
+around47:
 	VMOVNTDQ Y6, 32(SI)
 
-stored47:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded49
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded48:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded50
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded49:
+loaded50:
 	VPMOVZXWD 64(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 80(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal51
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided51
+	JMP       divided52
 
-reciprocal50:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11596,7 +11652,7 @@ reciprocal50:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided51:
+divided52:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11646,37 +11702,37 @@ divided51:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around53
 	VMOVDQU   Y6, 64(SI)
-	JMP       stored53
+	JMP       stored54
 
-around52:
+around53:
 	VMOVNTDQ Y6, 64(SI)
 
-stored53:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded55
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded54:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded56
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded55:
+loaded56:
 	VPMOVZXWD 96(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 112(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided58
 
-reciprocal56:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11684,7 +11740,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided58:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11734,55 +11790,55 @@ divided57:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around59
 	VMOVDQU   Y6, 96(SI)
-	JMP       stored59
+	JMP       stored60
 
-around58:
+around59:
 	VMOVNTDQ Y6, 96(SI)
 
-stored59:
+stored60:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay60
+	JEQ  stay61
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay60:
+stay61:
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
-some61:
+blocks35:
+some62:
 	TESTQ   AX, AX
-	JLE     done62
+	JLE     done63
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded64
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded63:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded65
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded64:
+loaded65:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal65
+	JNE       reciprocal66
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided66
+	JMP       divided67
 
-reciprocal65:
+reciprocal66:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11790,7 +11846,7 @@ reciprocal65:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided66:
+divided67:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11840,14 +11896,14 @@ divided66:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around68
 	VMOVDQU   Y6, (SI)
-	JMP       stored68
+	JMP       stored69
 
-around67:
+around68:
 	VMOVNTDQ Y6, (SI)
 
-stored68:
+stored69:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -11856,9 +11912,9 @@ stored68:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some62
 
-done62:
+done63:
 	VZEROUPPER
 	RET
 

@@ -36,29 +36,36 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R10
-	BZHIQ R8, R10, R10
-	KMOVW R10, K1
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R10
+	BZHIQ      R8, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near7
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand8:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -74,7 +81,7 @@ divided9:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand7
+	JNE         strand8
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -93,21 +100,21 @@ done6:
 	LEAQ (SI)(R8*4), SI
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand13:
+strand14:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
-block11:
+block12:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -117,20 +124,20 @@ block11:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near14:
+near15:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -144,7 +151,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -170,62 +177,69 @@ divided16:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around18
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored18
+	JMP         stored19
 
-around17:
+around18:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near22
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand23:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -241,7 +255,7 @@ divided23:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R10
 	DECQ        R8
-	JNE         strand21
+	JNE         strand23
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -252,9 +266,9 @@ divided23:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some19
+	JMP         some20
 
-done20:
+done21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -288,12 +302,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -303,36 +317,36 @@ block25:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded29:
+loaded31:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -346,7 +360,7 @@ reciprocal30:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -372,57 +386,57 @@ divided31:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -436,9 +450,9 @@ divided39:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -506,29 +520,36 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R10
-	BZHIQ R8, R10, R10
-	KMOVW R10, K1
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R10
+	BZHIQ      R8, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near7
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand8:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -544,7 +565,7 @@ divided9:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand7
+	JNE         strand8
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -563,21 +584,21 @@ done6:
 	LEAQ (SI)(R8*8), SI
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand13:
+strand14:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R8
 
-block11:
+block12:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -587,20 +608,20 @@ block11:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near14:
+near15:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -614,7 +635,7 @@ reciprocal15:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided16:
+divided17:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -640,62 +661,69 @@ divided16:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around18
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored18
+	JMP         stored19
 
-around17:
+around18:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R8
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near22
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand23:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -711,7 +739,7 @@ divided23:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R10
 	DECQ        R8
-	JNE         strand21
+	JNE         strand23
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -722,9 +750,9 @@ divided23:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some19
+	JMP         some20
 
-done20:
+done21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -758,12 +786,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -773,36 +801,36 @@ block25:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded29:
+loaded31:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -816,7 +844,7 @@ reciprocal30:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -842,57 +870,57 @@ divided31:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -906,9 +934,9 @@ divided39:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some34
+	JMP         some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -968,29 +996,36 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R10
-	BZHIQ R8, R10, R10
-	KMOVW R10, K1
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R10
+	BZHIQ      R8, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near7
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand8:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -1007,7 +1042,7 @@ divided9:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand7
+	JNE         strand8
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1026,40 +1061,40 @@ done6:
 	LEAQ (SI)(R8*2), SI
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand13:
+strand14:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
-block11:
+block12:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near14:
+near15:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal16
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1073,7 +1108,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -1103,62 +1138,69 @@ divided16:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around18
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored18
+	JMP         stored19
 
-around17:
+around18:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored18:
+stored19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near22
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand23:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -1175,7 +1217,7 @@ divided23:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R10
 	DECQ        R8
-	JNE         strand21
+	JNE         strand23
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1186,9 +1228,9 @@ divided23:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some19
+	JMP         some20
 
-done20:
+done21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1222,47 +1264,47 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded29:
+loaded31:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1276,7 +1318,7 @@ reciprocal30:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1306,57 +1348,57 @@ divided31:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored33:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded39:
 	VCVTPH2PS.Z (BX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal40
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided39
+	JMP         divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -1371,9 +1413,9 @@ divided39:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1426,30 +1468,37 @@ step2:
 	SUBQ    R8, AX
 
 some5:
-	TESTQ R8, R8
-	JLE   done6
-	MOVQ  $-1, R10
-	BZHIQ R8, R10, R10
-	KMOVW R10, K1
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       $-1, R10
+	BZHIQ      R8, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near7
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand8:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z5, Z4, Z4
 	VCMPPS      $0x1d, Z2, Z4, K2
@@ -1468,7 +1517,7 @@ divided9:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand7
+	JNE         strand8
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1487,27 +1536,27 @@ done6:
 	LEAQ (SI)(R8*2), SI
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand13:
+strand14:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R8
 
-block11:
+block12:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near14:
+near15:
 	VMOVDQU32 (BX), Z7
 	VPSLLD    $0x10, Z7, Z6
 	VPANDD    Z0, Z7, Z7
@@ -1515,14 +1564,14 @@ near14:
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal16
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided16
+	JMP       divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z6, Z6
@@ -1536,7 +1585,7 @@ reciprocal15:
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z9, Z9
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
 	VRNDSCALEPS $0x08, Z8, Z8
@@ -1568,59 +1617,66 @@ divided16:
 	VMOVDQA64   Z8, Z7
 	VPERMT2W    Z9, Z1, Z7
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around18
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored18
+	JMP         stored19
 
-around17:
+around18:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored18:
+stored19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, R8
-	BZHIQ AX, R8, R8
-	KMOVW R8, K1
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near22
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand23:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided23:
+divided25:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z5, Z4, Z4
 	VCMPPS      $0x1d, Z2, Z4, K2
@@ -1639,7 +1695,7 @@ divided23:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R10
 	DECQ        R8
-	JNE         strand21
+	JNE         strand23
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1650,9 +1706,9 @@ divided23:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some19
+	JMP         some20
 
-done20:
+done21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1686,34 +1742,34 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded29:
+loaded31:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -1723,14 +1779,14 @@ loaded29:
 	VPMOVZXWD 96(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z0, Z11, Z11
 	VDIVPS    Z1, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z0, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -1744,7 +1800,7 @@ reciprocal30:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -1778,54 +1834,54 @@ divided31:
 	VMOVDQA64   Z13, Z12
 	VPERMT2W    Z14, Z2, Z12
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z11, (SI)
 	VMOVDQU64   Z12, 64(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored33:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded37:
+loaded39:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal40
 	VDIVPS      Z0, Z11, Z11
-	JMP         divided39
+	JMP         divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z0, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided39:
+divided41:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
@@ -1842,9 +1898,9 @@ divided39:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3674,23 +3730,30 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand28:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3698,7 +3761,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y2, Y2
 	VADDPS   Y3, Y4, Y4
@@ -3714,16 +3777,16 @@ divided29:
 	VANDPS   Y4, Y3, Y3
 	VANDPS   Y5, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around30
+	JNE      around31
 	VMOVDQU  Y3, (SI)
 	VMOVDQU  Y2, 32(SI)
-	JMP      stored31
+	JMP      stored32
 
-around30:
+around31:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3732,7 +3795,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3775,37 +3838,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block33:
+block34:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal39
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided39
+	JMP     divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3813,7 +3876,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -3829,25 +3892,25 @@ divided39:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around40
+	JNE      around41
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored41
+	JMP      stored42
 
-around40:
+around41:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored41:
+stored42:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
+blocks35:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4323,23 +4386,30 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand28:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4347,7 +4417,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -4365,16 +4435,16 @@ divided29:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around31
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored31
+	JMP       stored32
 
-around30:
+around31:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4383,7 +4453,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4426,37 +4496,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block33:
+block34:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal39
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4464,7 +4534,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4482,25 +4552,25 @@ divided39:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored41:
+stored42:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
+blocks35:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4772,12 +4842,19 @@ stored24:
 
 turns6:
 some25:
-	TESTQ AX, AX
-	JLE   done26
-	MOVQ  96(CX), R8
-	MOVQ  DI, R10
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near27
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
 
-strand27:
+near27:
+	MOVQ 96(CX), R8
+	MOVQ DI, R10
+
+strand28:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4785,12 +4862,12 @@ strand27:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided29
+	JMP          divided30
 
-reciprocal28:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4798,7 +4875,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided29:
+divided30:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -4820,14 +4897,14 @@ divided29:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around31
 	VMOVDQU   Y2, (SI)
-	JMP       stored31
+	JMP       stored32
 
-around30:
+around31:
 	VMOVNTDQ Y2, (SI)
 
-stored31:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4836,7 +4913,7 @@ stored31:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand27
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4879,39 +4956,39 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block33:
+block34:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks35
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near35
+	JEQ        near36
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near35:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded38
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded38:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal39
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided40
 
-reciprocal38:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4919,7 +4996,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided40:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4941,23 +5018,23 @@ divided39:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU   Y6, (SI)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Y6, (SI)
 
-stored41:
+stored42:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block34
 
-blocks34:
+blocks35:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -105,15 +105,21 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  $-1, R9
-	BZHIQ AX, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VMOVUPS.Z (DX), K1, Z0
 	VMOVUPS.Z (BX), K1, Z1
 	VMINPS    Z1, Z0, Z1
@@ -127,7 +133,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
@@ -153,9 +159,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide13
+	JNE       wide14
 	CMPQ      AX, $0x00000040
-	JLT       rest12
+	JLT       rest13
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -173,18 +179,18 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near16:
+near17:
 	VMOVUPS (DX), Z8
 	VMOVUPS 64(DX), Z9
 	VMOVUPS 128(DX), Z10
@@ -199,9 +205,9 @@ near16:
 	VPMAXSD Z11, Z7, Z7
 	ADDQ    $+256, DX
 	SUBQ    $0x00000040, AX
-	JMP     block14
+	JMP     block15
 
-blocks15:
+blocks16:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -227,21 +233,21 @@ blocks15:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest12
+	JMP       rest13
 
-wide13:
-block17:
+wide14:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near19:
+near20:
 	VMOVUPS   (DX), Z0
 	VMOVUPS   64(DX), Z1
 	VMOVUPS   128(DX), Z2
@@ -280,19 +286,19 @@ near19:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay20
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay20:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-rest12:
-some21:
+blocks19:
+rest13:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -309,9 +315,9 @@ some21:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some21
+	JMP       some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -457,15 +463,21 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  $-1, R9
-	BZHIQ AX, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VMOVUPD.Z (DX), K1, Z0
 	VMOVUPD.Z (BX), K1, Z1
 	VMINPD    Z1, Z0, Z1
@@ -479,7 +491,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
@@ -504,12 +516,12 @@ steps3:
 	RET
 
 one1:
-block13:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks14
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -519,7 +531,7 @@ block13:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near15:
+near16:
 	VMOVUPD   (DX), Z0
 	VMOVUPD   64(DX), Z1
 	VMOVUPD   128(DX), Z2
@@ -594,18 +606,18 @@ near15:
 	VMOVUPD   Z15, 448(SI)
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay16
+	JEQ       stay17
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay16:
+stay17:
 	SUBQ $0x00000040, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
-some17:
+blocks15:
+some18:
 	TESTQ     AX, AX
-	JLE       done18
+	JLE       done19
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -622,9 +634,9 @@ some17:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some17
+	JMP       some18
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -727,15 +739,21 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  $-1, R9
-	BZHIQ AX, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VCVTPH2PS.Z (DX), K1, Z0
 	VMOVUPS.Z   (BX), K1, Z1
 	VMINPS      Z1, Z0, Z1
@@ -749,7 +767,7 @@ strand11:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand11
+	JNE         strand12
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
@@ -775,9 +793,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide13
+	JNE       wide14
 	CMPQ      AX, $0x00000040
-	JLT       rest12
+	JLT       rest13
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -795,16 +813,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
+near17:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -819,9 +837,9 @@ near16:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block14
+	JMP       block15
 
-blocks15:
+blocks16:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -847,19 +865,19 @@ blocks15:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest12
+	JMP       rest13
 
-wide13:
-block17:
+wide14:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near19:
+near20:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z2
@@ -898,19 +916,19 @@ near19:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay20
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay20:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-rest12:
-some21:
+blocks19:
+rest13:
+some22:
 	TESTQ       AX, AX
-	JLE         done22
+	JLE         done23
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -927,9 +945,9 @@ some21:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1036,15 +1054,21 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  $-1, R9
-	BZHIQ AX, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVUPS.Z   (BX), K1, Z1
@@ -1059,7 +1083,7 @@ strand11:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand11
+	JNE         strand12
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
@@ -1085,9 +1109,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide13
+	JNE       wide14
 	CMPQ      AX, $0x00000040
-	JLT       rest12
+	JLT       rest13
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -1105,16 +1129,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
+near17:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1133,9 +1157,9 @@ near16:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block14
+	JMP       block15
 
-blocks15:
+blocks16:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -1161,19 +1185,19 @@ blocks15:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest12
+	JMP       rest13
 
-wide13:
-block17:
+wide14:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near19:
+near20:
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VPMOVZXWD 32(DX), Z1
@@ -1216,19 +1240,19 @@ near19:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay20
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay20:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-rest12:
-some21:
+blocks19:
+rest13:
+some22:
 	TESTQ       AX, AX
-	JLE         done22
+	JLE         done23
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -1246,9 +1270,9 @@ some21:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1372,12 +1396,18 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1400,7 +1430,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
@@ -1425,18 +1455,18 @@ steps3:
 	RET
 
 one1:
-block13:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks14
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near15:
+near16:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1511,18 +1541,18 @@ near15:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay16
+	JEQ       stay17
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay16:
+stay17:
 	SUBQ $0x00000040, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
-some17:
+blocks15:
+some18:
 	TESTQ     AX, AX
-	JLE       done18
+	JLE       done19
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1545,9 +1575,9 @@ some17:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some17
+	JMP       some18
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -1747,12 +1777,18 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1775,7 +1811,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
@@ -1800,12 +1836,12 @@ steps3:
 	RET
 
 one1:
-block13:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks14
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -1815,7 +1851,7 @@ block13:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near15:
+near16:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1962,18 +1998,18 @@ near15:
 	VMOVUPD   Y1, 480(SI)
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay16
+	JEQ       stay17
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay16:
+stay17:
 	SUBQ $0x00000040, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
-some17:
+blocks15:
+some18:
 	TESTQ     AX, AX
-	JLE       done18
+	JLE       done19
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1996,9 +2032,9 @@ some17:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some17
+	JMP       some18
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -2120,12 +2156,18 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -2148,7 +2190,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
@@ -2173,16 +2215,16 @@ steps3:
 	RET
 
 one1:
-block13:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks14
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near15:
+near16:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -2257,18 +2299,18 @@ near15:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay16
+	JEQ       stay17
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay16:
+stay17:
 	SUBQ $0x00000040, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
-some17:
+blocks15:
+some18:
 	TESTQ     AX, AX
-	JLE       done18
+	JLE       done19
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -2291,9 +2333,9 @@ some17:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some17
+	JMP       some18
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -2423,12 +2465,18 @@ near8:
 
 turns6:
 some9:
-	TESTQ AX, AX
-	JLE   done10
-	MOVQ  96(CX), R9
-	MOVQ  R8, R10
+	TESTQ      AX, AX
+	JLE        done10
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near11
+	PREFETCHT1 (DX)(R9*1)
 
-strand11:
+near11:
+	MOVQ 96(CX), R9
+	MOVQ R8, R10
+
+strand12:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2453,7 +2501,7 @@ strand11:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand11
+	JNE       strand12
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
@@ -2478,16 +2526,16 @@ steps3:
 	RET
 
 one1:
-block13:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks14
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near15:
+near16:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2570,18 +2618,18 @@ near15:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay16
+	JEQ       stay17
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay16:
+stay17:
 	SUBQ $0x00000040, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
-some17:
+blocks15:
+some18:
 	TESTQ     AX, AX
-	JLE       done18
+	JLE       done19
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2606,8 +2654,8 @@ some17:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some17
+	JMP       some18
 
-done18:
+done19:
 	VZEROUPPER
 	RET

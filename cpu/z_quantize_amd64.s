@@ -37,29 +37,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -73,7 +79,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -89,15 +95,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z5
 	VBROADCASTSS 2048(R10), Z5
@@ -107,16 +113,16 @@ strand14:
 	VPBROADCASTD 4096(R10), Z9
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near15:
+near16:
 	VMOVUPS     (DX), Z10
 	VMOVUPS     64(DX), Z11
 	VMOVUPS     128(DX), Z12
@@ -150,64 +156,64 @@ near15:
 	VPACKSSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z10, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z10, (BX)
 
-stored17:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
+near23:
 	VMOVUPS (DX), Z7
 	VMOVUPS 64(DX), Z8
 	VMOVUPS 128(DX), Z9
 	VMOVUPS 192(DX), Z10
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPS  Z5, Z7, Z7
 	VDIVPS  Z5, Z8, Z8
 	VDIVPS  Z5, Z9, Z9
 	VDIVPS  Z5, Z10, Z10
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -221,7 +227,7 @@ reciprocal23:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -251,53 +257,59 @@ divided24:
 	VPACKSSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z7, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z7, (BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -311,7 +323,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -319,9 +331,9 @@ divided31:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -352,25 +364,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -381,7 +393,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -395,18 +407,18 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near36:
+near38:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -440,64 +452,64 @@ near36:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VMOVUPS (DX), Z13
 	VMOVUPS 64(DX), Z14
 	VMOVUPS 128(DX), Z15
 	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal46
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
 	VDIVPS  Z6, Z16, Z16
-	JMP     divided45
+	JMP     divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z3, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -511,7 +523,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -541,50 +553,50 @@ divided45:
 	VPACKSSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z2, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal54
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided53
+	JMP       divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -597,9 +609,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -728,29 +740,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -764,7 +782,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -780,15 +798,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z5
 	VBROADCASTSS 2048(R10), Z5
@@ -798,16 +816,16 @@ strand14:
 	VPBROADCASTD 4096(R10), Z9
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near15:
+near16:
 	VMOVUPS     (DX), Z10
 	VMOVUPS     64(DX), Z11
 	VMOVUPS     128(DX), Z12
@@ -841,64 +859,64 @@ near15:
 	VPACKUSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z10, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z10, (BX)
 
-stored17:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
+near23:
 	VMOVUPS (DX), Z7
 	VMOVUPS 64(DX), Z8
 	VMOVUPS 128(DX), Z9
 	VMOVUPS 192(DX), Z10
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPS  Z5, Z7, Z7
 	VDIVPS  Z5, Z8, Z8
 	VDIVPS  Z5, Z9, Z9
 	VDIVPS  Z5, Z10, Z10
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -912,7 +930,7 @@ reciprocal23:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -942,53 +960,59 @@ divided24:
 	VPACKUSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z7, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z7, (BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -1002,7 +1026,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1010,9 +1034,9 @@ divided31:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1043,25 +1067,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -1072,7 +1096,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -1086,18 +1110,18 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near36:
+near38:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -1131,64 +1155,64 @@ near36:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VMOVUPS (DX), Z13
 	VMOVUPS 64(DX), Z14
 	VMOVUPS 128(DX), Z15
 	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal46
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
 	VDIVPS  Z6, Z16, Z16
-	JMP     divided45
+	JMP     divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z3, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -1202,7 +1226,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -1232,50 +1256,50 @@ divided45:
 	VPACKUSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z2, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal54
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided53
+	JMP       divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -1288,9 +1312,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1336,29 +1360,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1372,7 +1402,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1387,40 +1417,40 @@ done6:
 	LEAQ (BX)(DI*1), BX
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand14:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block11:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near15:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD  Z2, Z9, Z9
 	VMULPD  Z9, Z4, Z4
@@ -1434,7 +1464,7 @@ reciprocal15:
 	VDIVPD  Z2, Z9, Z9
 	VMULPD  Z9, Z8, Z8
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -1464,55 +1494,61 @@ divided16:
 	VPMOVSDB      Z4, X4
 	VPMOVSDB      Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around18
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored18
+	JMP           stored19
 
-around17:
+around18:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 1024(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1526,7 +1562,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1534,9 +1570,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some19
+	JMP           some20
 
-done20:
+done21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1567,47 +1603,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded29:
+loaded31:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1621,7 +1657,7 @@ reciprocal30:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1651,52 +1687,52 @@ divided31:
 	VPMOVSDB      Z10, X10
 	VPMOVSDB      Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around32
+	JNE           around34
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored33
+	JMP           stored35
 
-around32:
+around34:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1709,9 +1745,9 @@ divided39:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some34
+	JMP           some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1767,29 +1803,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1803,7 +1845,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1818,40 +1860,40 @@ done6:
 	LEAQ (BX)(DI*1), BX
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand14:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block11:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near15:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD  Z2, Z9, Z9
 	VMULPD  Z9, Z4, Z4
@@ -1865,7 +1907,7 @@ reciprocal15:
 	VDIVPD  Z2, Z9, Z9
 	VMULPD  Z9, Z8, Z8
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -1895,55 +1937,61 @@ divided16:
 	VPMOVUSDB     Z4, X4
 	VPMOVUSDB     Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around18
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored18
+	JMP           stored19
 
-around17:
+around18:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 1024(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1957,7 +2005,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1965,9 +2013,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some19
+	JMP           some20
 
-done20:
+done21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1998,47 +2046,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded29:
+loaded31:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -2052,7 +2100,7 @@ reciprocal30:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -2082,52 +2130,52 @@ divided31:
 	VPMOVUSDB     Z10, X10
 	VPMOVUSDB     Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around32
+	JNE           around34
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored33
+	JMP           stored35
 
-around32:
+around34:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -2140,9 +2188,9 @@ divided39:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some34
+	JMP           some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2191,29 +2239,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -2227,7 +2281,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2243,15 +2297,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z5
 	VBROADCASTSS 2048(R10), Z5
@@ -2261,14 +2315,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z9
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2302,62 +2356,62 @@ near15:
 	VPACKSSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z10, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z10, (BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z5, Z7, Z7
 	VDIVPS    Z5, Z8, Z8
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z5, Z10, Z10
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -2371,7 +2425,7 @@ reciprocal23:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -2401,53 +2455,59 @@ divided24:
 	VPACKSSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z7, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z7, (BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -2461,7 +2521,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2469,9 +2529,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2502,25 +2562,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -2531,7 +2591,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -2545,16 +2605,16 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -2588,62 +2648,62 @@ near36:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z3, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -2657,7 +2717,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -2687,50 +2747,50 @@ divided45:
 	VPACKSSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z2, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z13
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z3, Z13, Z13
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -2743,9 +2803,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2794,29 +2854,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -2830,7 +2896,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2846,15 +2912,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z5
 	VBROADCASTSS 2048(R10), Z5
@@ -2864,14 +2930,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z9
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2905,62 +2971,62 @@ near15:
 	VPACKUSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z10, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z10, (BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z5, Z7, Z7
 	VDIVPS    Z5, Z8, Z8
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z5, Z10, Z10
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -2974,7 +3040,7 @@ reciprocal23:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -3004,53 +3070,59 @@ divided24:
 	VPACKUSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z7, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z7, (BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -3064,7 +3136,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3072,9 +3144,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3105,25 +3177,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -3134,7 +3206,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -3148,16 +3220,16 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -3191,62 +3263,62 @@ near36:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z3, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -3260,7 +3332,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -3290,50 +3362,50 @@ divided45:
 	VPACKUSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z2, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z13
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z3, Z13, Z13
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -3346,9 +3418,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3399,30 +3471,36 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -3436,7 +3514,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3452,15 +3530,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z6
 	VBROADCASTSS 2048(R10), Z6
@@ -3470,14 +3548,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z10
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VMOVDQU32   (DX), Z12
 	VPSLLD      $0x10, Z12, Z11
 	VPANDD      Z0, Z12, Z12
@@ -3513,49 +3591,49 @@ near15:
 	VPACKSSWB   Z11, Z14, Z11
 	VPERMQ      Z11, Z2, Z11
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z11, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z11, (BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3565,14 +3643,14 @@ near22:
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z6, Z8, Z8
 	VDIVPS    Z6, Z9, Z9
 	VDIVPS    Z6, Z10, Z10
 	VDIVPS    Z6, Z11, Z11
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z8, Z8
@@ -3586,7 +3664,7 @@ reciprocal23:
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z8, Z8, K1
 	VCMPPS        $0x07, Z9, Z9, K2
 	VCMPPS        $0x07, Z10, Z10, K3
@@ -3616,54 +3694,60 @@ divided24:
 	VPACKSSWB     Z9, Z8, Z8
 	VPERMD        Z8, Z3, Z8
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z8, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z8, (BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 1024(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -3677,7 +3761,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3685,9 +3769,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3718,25 +3802,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -3747,7 +3831,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z15
 	VFNMADD231PS Z0, Z15, Z16
@@ -3761,16 +3845,16 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VPMOVZXWD   (DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VPMOVZXWD   32(DX), Z19
@@ -3808,49 +3892,49 @@ near36:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z2, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -3860,14 +3944,14 @@ loaded43:
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z13, Z13
 	VDIVPS    Z1, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z0, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -3881,7 +3965,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -3911,51 +3995,51 @@ divided45:
 	VPACKSSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z3, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z0, Z13, Z13
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -3968,9 +4052,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4073,30 +4157,36 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -4110,7 +4200,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4126,15 +4216,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z6
 	VBROADCASTSS 2048(R10), Z6
@@ -4144,14 +4234,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z10
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VMOVDQU32   (DX), Z12
 	VPSLLD      $0x10, Z12, Z11
 	VPANDD      Z0, Z12, Z12
@@ -4187,49 +4277,49 @@ near15:
 	VPACKUSWB   Z11, Z14, Z11
 	VPERMQ      Z11, Z2, Z11
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around17
 	VMOVDQU64   Z11, (BX)
-	JMP         stored17
+	JMP         stored18
 
-around16:
+around17:
 	VMOVNTDQ Z11, (BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4239,14 +4329,14 @@ near22:
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z6, Z8, Z8
 	VDIVPS    Z6, Z9, Z9
 	VDIVPS    Z6, Z10, Z10
 	VDIVPS    Z6, Z11, Z11
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z8, Z8
@@ -4260,7 +4350,7 @@ reciprocal23:
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z8, Z8, K1
 	VCMPPS        $0x07, Z9, Z9, K2
 	VCMPPS        $0x07, Z10, Z10, K3
@@ -4290,54 +4380,60 @@ divided24:
 	VPACKUSWB     Z9, Z8, Z8
 	VPERMD        Z8, Z3, Z8
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z8, (BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z8, (BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 1024(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -4351,7 +4447,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4359,9 +4455,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4392,25 +4488,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -4421,7 +4517,7 @@ row:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z15
 	VFNMADD231PS Z0, Z15, Z16
@@ -4435,16 +4531,16 @@ row:
 	VPSRLD       $0x10, Z17, Z18
 	VPORD        Z18, Z17, Z17
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VPMOVZXWD   (DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VPMOVZXWD   32(DX), Z19
@@ -4482,49 +4578,49 @@ near36:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z2, Z18
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around39
 	VMOVDQU64   Z18, (BX)
-	JMP         stored38
+	JMP         stored40
 
-around37:
+around39:
 	VMOVNTDQ Z18, (BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded43:
+loaded45:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4534,14 +4630,14 @@ loaded43:
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z13, Z13
 	VDIVPS    Z1, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z0, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -4555,7 +4651,7 @@ reciprocal44:
 	VDIVPS  Z6, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -4585,51 +4681,51 @@ divided45:
 	VPACKUSWB     Z14, Z13, Z13
 	VPERMD        Z13, Z3, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z13, (BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z13, (BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded51:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z0, Z13, Z13
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z13, Z13, K2
 	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VADDPS        Z7, Z13, Z13
@@ -4642,9 +4738,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4690,29 +4786,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4725,7 +4827,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4741,15 +4843,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z7
 	VBROADCASTSS 2048(R10), Z2
@@ -4759,16 +4861,16 @@ strand14:
 	VPBROADCASTD 4096(R10), Z6
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near15:
+near16:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -4802,70 +4904,70 @@ near15:
 	VADDPS        Z7, Z8, Z8
 	VADDPS        Z7, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z6, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z6, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored17:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
+near23:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -4879,7 +4981,7 @@ reciprocal23:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -4901,59 +5003,65 @@ divided24:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 1024(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4966,7 +5074,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4974,9 +5082,9 @@ divided31:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5007,25 +5115,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5036,7 +5144,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5050,18 +5158,18 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near36:
+near38:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -5095,70 +5203,70 @@ near36:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored38:
+stored40:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded43:
+loaded45:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal46
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided45
+	JMP     divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5172,7 +5280,7 @@ reciprocal44:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5194,56 +5302,56 @@ divided45:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored47:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded51:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal54
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided53
+	JMP       divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -5255,9 +5363,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5303,29 +5411,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -5338,7 +5452,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5353,40 +5467,40 @@ done6:
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn10:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand14:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block11:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near15:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal16
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -5400,7 +5514,7 @@ reciprocal15:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -5422,59 +5536,65 @@ divided16:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around18
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored18
+	JMP           stored19
 
-around17:
+around18:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored18:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block11
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn11
 
-turns12:
-some19:
-	TESTQ AX, AX
-	JLE   done20
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
 
-strand21:
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 1024(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -5487,7 +5607,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5495,9 +5615,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some19
+	JMP           some20
 
-done20:
+done21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5528,47 +5648,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded29:
+loaded31:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -5582,7 +5702,7 @@ reciprocal30:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided31:
+divided33:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -5604,56 +5724,56 @@ divided31:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around32
+	JNE           around34
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored33
+	JMP           stored35
 
-around32:
+around34:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored33:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
-some34:
+blocks28:
+some36:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done37
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded38
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded36:
+loaded38:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded39
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded37:
+loaded39:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided39:
+divided41:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -5665,9 +5785,9 @@ divided39:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some34
+	JMP           some36
 
-done35:
+done37:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5713,29 +5833,35 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5749,7 +5875,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5765,15 +5891,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z7
 	VBROADCASTSS 2048(R10), Z2
@@ -5783,14 +5909,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z6
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -5828,68 +5954,68 @@ near15:
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y6, 32(BX)
 	VMOVDQU64     Y8, 64(BX)
 	VMOVDQU64     Y9, 96(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y6, 32(BX)
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -5903,7 +6029,7 @@ reciprocal23:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5929,59 +6055,65 @@ divided24:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 1024(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5995,7 +6127,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6003,9 +6135,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6036,25 +6168,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -6065,7 +6197,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -6079,16 +6211,16 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -6126,68 +6258,68 @@ near36:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded43:
+loaded45:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -6201,7 +6333,7 @@ reciprocal44:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6227,56 +6359,56 @@ divided45:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded51:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6289,9 +6421,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6344,30 +6476,36 @@ step2:
 	SUBQ    DI, AX
 
 some5:
-	TESTQ DI, DI
-	JLE   done6
-	MOVQ  $-1, R9
-	BZHIQ DI, R9, R9
-	KMOVW R9, K1
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
 
-strand7:
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal8
+	JNE          reciprocal9
 	VDIVPS       Z8, Z10, Z8
-	JMP          divided9
+	JMP          divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z8
 
-divided9:
+divided10:
 	VCMPPS        $0x07, Z8, Z8, K2
 	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VADDPS        Z9, Z8, Z8
@@ -6387,7 +6525,7 @@ divided9:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand7
+	JNE           strand8
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6403,15 +6541,15 @@ done6:
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide10
+	JEQ  divide11
 
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z13
 	VBROADCASTSS 2048(R10), Z8
@@ -6421,14 +6559,14 @@ strand14:
 	VPBROADCASTD 4096(R10), Z12
 	MOVQ         104(CX), DI
 
-block12:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near15:
+near16:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
 	VPANDD        Z4, Z14, Z14
@@ -6488,51 +6626,51 @@ near15:
 	VMOVDQA64     Z19, Z14
 	VPERMT2W      Z20, Z5, Z14
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around17
 	VMOVDQU64     Z12, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored17
+	JMP           stored18
 
-around16:
+around17:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored17:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-divide10:
-turn18:
+turns14:
+divide11:
+turn19:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns21
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand22:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	MOVQ         104(CX), DI
 
-block19:
+block20:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near23:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z4, Z11, Z11
@@ -6540,14 +6678,14 @@ near22:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z4, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -6561,7 +6699,7 @@ reciprocal23:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6607,56 +6745,62 @@ divided24:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block20
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn19
 
-turns20:
-some27:
-	TESTQ AX, AX
-	JLE   done28
-	MOVQ  $-1, DI
-	BZHIQ AX, DI, DI
-	KMOVW DI, K1
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
 
-strand29:
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
 	VBROADCASTSS (R9), Z8
 	VBROADCASTSS 1024(R9), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal30
+	JNE          reciprocal32
 	VDIVPS       Z8, Z10, Z8
-	JMP          divided31
+	JMP          divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z8
 
-divided31:
+divided33:
 	VCMPPS        $0x07, Z8, Z8, K2
 	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VADDPS        Z9, Z8, Z8
@@ -6676,7 +6820,7 @@ divided31:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R9
 	DECQ          DI
-	JNE           strand29
+	JNE           strand31
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6684,9 +6828,9 @@ divided31:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6717,25 +6861,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide33
+	JLT          divide35
 	CMPB         72(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         73(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	CMPB         75(CX), $0x00
-	JNE          divide33
+	JNE          divide35
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide33
+	JHI          divide35
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -6746,7 +6890,7 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide33
+	JNE          divide35
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z4, Z18, Z17
 	VFNMADD231PS Z4, Z17, Z18
@@ -6760,16 +6904,16 @@ row:
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block34:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near36:
+near38:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -6831,51 +6975,51 @@ near36:
 	VMOVDQA64     Z25, Z20
 	VPERMT2W      Z26, Z6, Z20
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around39
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z20, 64(BX)
-	JMP           stored38
+	JMP           stored40
 
-around37:
+around39:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored38:
+stored40:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block36
 
-blocks35:
-divide33:
-block39:
+blocks37:
+divide35:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded42:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded45
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded43:
+loaded45:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -6885,14 +7029,14 @@ loaded43:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z4, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z4, Z19, Z19
 	VMULPS  Z19, Z15, Z15
@@ -6906,7 +7050,7 @@ reciprocal44:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -6952,53 +7096,53 @@ divided45:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around48
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored47
+	JMP           stored49
 
-around46:
+around48:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored47:
+stored49:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block41
 
-blocks40:
-some48:
+blocks42:
+some50:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done51
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded52
 	VMOVUPS.Z (SI), K1, Z4
 
-loaded50:
+loaded52:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded51:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal52
+	JNE         reciprocal54
 	VDIVPS      Z4, Z15, Z15
-	JMP         divided53
+	JMP         divided55
 
-reciprocal52:
+reciprocal54:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z4, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided53:
+divided55:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -7017,9 +7161,9 @@ divided53:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some48
+	JMP           some50
 
-done49:
+done51:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9766,23 +9910,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9790,7 +9940,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -9810,21 +9960,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9861,32 +10011,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -9900,15 +10050,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -9929,53 +10079,53 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal59
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9983,7 +10133,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10003,22 +10153,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10441,23 +10591,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10465,7 +10621,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -10485,21 +10641,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10536,32 +10692,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -10575,15 +10731,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -10604,53 +10760,53 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal59
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10658,7 +10814,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10678,22 +10834,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11094,23 +11250,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11118,7 +11280,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -11138,21 +11300,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11189,32 +11351,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11228,15 +11390,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -11257,53 +11419,53 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11311,7 +11473,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11331,22 +11493,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11747,23 +11909,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11771,7 +11939,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -11791,21 +11959,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11842,32 +12010,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11881,15 +12049,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -11910,53 +12078,53 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11964,7 +12132,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11984,22 +12152,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12416,12 +12584,18 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -12429,12 +12603,12 @@ strand41:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12442,7 +12616,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -12462,21 +12636,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12513,32 +12687,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12552,15 +12726,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -12583,55 +12757,55 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12639,7 +12813,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -12659,22 +12833,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13091,12 +13265,18 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -13104,12 +13284,12 @@ strand41:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13117,7 +13297,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -13137,21 +13317,21 @@ divided43:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around44
+	JNE          around45
 	VMOVDQU      X2, (BX)
-	JMP          stored45
+	JMP          stored46
 
-around44:
+around45:
 	VMOVNTDQ X2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13188,32 +13368,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13227,15 +13407,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -13258,55 +13438,55 @@ near50:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around51
+	JNE          around52
 	VMOVDQU      X11, (BX)
-	JMP          stored52
+	JMP          stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13314,7 +13494,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -13334,22 +13514,22 @@ divided59:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around60
+	JNE          around61
 	VMOVDQU      X6, (BX)
-	JMP          stored61
+	JMP          stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13742,23 +13922,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13766,7 +13952,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -13780,23 +13966,23 @@ divided43:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around44
+	JNE      around45
 	VMOVDQU  Y3, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored45
+	JMP      stored46
 
-around44:
+around45:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13833,32 +14019,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13872,15 +14058,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -13900,55 +14086,55 @@ near50:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored52:
+stored53:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal59
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13956,7 +14142,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -13970,24 +14156,24 @@ divided59:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around60
+	JNE      around61
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored61
+	JMP      stored62
 
-around60:
+around61:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored61:
+stored62:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14595,23 +14781,29 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14619,7 +14811,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -14635,23 +14827,23 @@ divided43:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14688,32 +14880,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14727,15 +14919,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -14757,55 +14949,55 @@ near50:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14813,7 +15005,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14829,24 +15021,24 @@ divided59:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15363,12 +15555,18 @@ stored38:
 
 turns20:
 some39:
-	TESTQ AX, AX
-	JLE   done40
-	MOVQ  96(CX), DI
-	MOVQ  SI, R9
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
 
-strand41:
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -15376,12 +15574,12 @@ strand41:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal42
+	JNE          reciprocal43
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided43
+	JMP          divided44
 
-reciprocal42:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15389,7 +15587,7 @@ reciprocal42:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided43:
+divided44:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -15419,21 +15617,21 @@ divided43:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around45
 	VMOVDQU   Y2, (BX)
-	JMP       stored45
+	JMP       stored46
 
-around44:
+around45:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored46:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15470,32 +15668,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide47
+	JLT          divide48
 	CMPB         72(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         73(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	CMPB         75(CX), $0x00
-	JNE          divide47
+	JNE          divide48
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide47
+	JHI          divide48
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide47
+	JNE          divide48
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15509,15 +15707,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block48:
+block49:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near50
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 
-near50:
+near51:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -15555,55 +15753,55 @@ near50:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around51
+	JNE         around52
 	VMOVDQU     Y10, (BX)
-	JMP         stored52
+	JMP         stored53
 
-around51:
+around52:
 	VMOVNTDQ Y10, (BX)
 
-stored52:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block49
 
-blocks49:
-divide47:
-block53:
+blocks50:
+divide48:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks54
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near55
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near55:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded56:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded58
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded57:
+loaded58:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal59
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided59
+	JMP       divided60
 
-reciprocal58:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15611,7 +15809,7 @@ reciprocal58:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided59:
+divided60:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -15641,22 +15839,22 @@ divided59:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around61
 	VMOVDQU   Y6, (BX)
-	JMP       stored61
+	JMP       stored62
 
-around60:
+around61:
 	VMOVNTDQ Y6, (BX)
 
-stored61:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block53
+	JMP  block54
 
-blocks54:
+blocks55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

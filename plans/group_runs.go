@@ -9,18 +9,33 @@ import (
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
 // of its own. Calls are long, since between two of them no memory is prefetched.
 
+// Or of some runs, such as blocks of a matrix: calls go on with the accumulators of the
+// run before.
+
 // groupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
-func (f *family) groupRuns(c *call) int64 {
+func (f *family) groupRuns(c *call, anyOrder bool) int64 {
 	g, m := &c.groups, &c.members
-	inner, n := g.dims-1, m.count()
-	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || m.dims > 1 || g.size[inner] < 2 || n > jobSize/2 {
+	inner := g.dims - 1
+	rows, n := m.rows()
+	if oneByOne || c.blocks != 1 || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && k != f.packed && m.start[k] != nil && m.stride[k][0] != f.size[k] {
+		if !f.param[k] && k != f.packed && m.start[k] != nil && m.stride[k][m.dims-1] != f.size[k] {
 			return 0
 		}
+	}
+	if rows > 1 {
+		if f.packed >= 0 || !anyOrder && n%cpu.Lanes != 0 && cpu.Lanes%n != 0 {
+			return 0
+		}
+		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/int64(4*c.threads)))
+		c.tilesPerJob = max(1, jobSize/(c.columnWidth*rows*n))
+		return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
+	}
+	if !f.codesFollow(c, n) {
+		return 0
 	}
 	// Long calls, but some for each thread.
 	c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/int64(4*c.threads)))/n)
@@ -35,8 +50,9 @@ func (f *family) groupRuns(c *call) int64 {
 // elements with the results, if there is a kernel for it.
 func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
-		n := int(c.members.count())
-		if fold.choose != nil {
+		rows, size := c.members.rows()
+		n := int(size)
+		if fold.choose != nil && rows == 1 {
 			a, results := f.armGroups(c, w, first, groups), resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
@@ -45,21 +61,55 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 			}
 		}
 		var results [2][]C
-		if a := f.armGroups(c, w, first, groups); fold.extremes != nil && f.extremesOfRuns(a, n) {
+		if a := f.armGroups(c, w, first, groups); rows == 1 && fold.extremes != nil && f.extremesOfRuns(a, n) {
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			a.Ahead = f.aheadOfGroups(int64(n))
-			kernel(n, 0, a)
+			if a.Ahead = f.aheadOfGroups(size); rows > 1 && a.Stream {
+				a.Ahead = int(c.members.stride[0][0]) // the next row
+			}
+			for row := range rows {
+				a.Runs.Keep = row > 0
+				kernel(n, row*size%int64(fold.lanes), a)
+				f.nextRow(c, a, row, rows)
+			}
 			results = groupResults(w, fold, int(groups))
 		}
 		fold.finish(w, &c.groups, &w.cursors[0], results)
-		if then != nil {
+		if then != nil && (rows == 1 || !f.mapsLater(c)) {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
-			then(n, a)
+			for row := range rows {
+				then(n, a)
+				f.nextRow(c, a, row, rows)
+			}
 		}
 	})
+}
+
+// rows returns how many rows members have, of how many elements.
+func (l *layout) rows() (rows, size int64) {
+	rows, size = 1, l.count()
+	if l.dims == 2 {
+		rows, size = l.size[0], l.size[1]
+	}
+	return rows, size
+}
+
+// nextRow moves the arguments on from a row of members to the next, if there is one.
+func (f *family) nextRow(c *call, a *cpu.Args, row, rows int64) {
+	if row+1 == rows {
+		return // no pointer past the end
+	}
+	m := &c.members
+	for k := range a.In {
+		if !f.param[k] {
+			a.In[k].P = m.along(a.In[k].P, k, 0, 1)
+		}
+	}
+	for k := range a.Out {
+		a.Out[k].P = m.along(a.Out[k].P, firstOutput+k, 0, 1)
+	}
 }
 
 // extremesOfRuns reports whether the kernel for the extremes of short groups

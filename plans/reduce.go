@@ -55,7 +55,7 @@ func (r *reduction[C]) ways() []way {
 	return []way{
 		{r.columns, columnJob(r.family, r.kernel, r.fold), never},
 		{func(c *call) int64 { return r.shortGroups(c, r.fold.short) }, shortGroupJob(r.family, r.kernel, r.fold, r.then), always},
-		{r.groupRuns, groupRunsJob(r.family, r.kernel, r.fold, r.then), always},
+		{func(c *call) int64 { return r.groupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.family, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
 		{func(c *call) int64 { return r.gathers(c, r.fold.gathered) }, gatherJob(r.family, r.kernel, r.fold), never},
 		{(*call).wholeGroups, r.reduceGroups, whole},
 		{func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},

@@ -30,6 +30,8 @@ const (
 	shortFarRun, wholeBlock = 256, 64
 	// farAhead is how many bytes before an element is read its line is asked for.
 	farAhead = 1 << 14
+	// shortCall is below how many elements a call takes longer than what it computes.
+	shortCall = 1 << 12
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -92,6 +94,13 @@ func (f *family) tooShort(n int64) bool {
 		return n < shortFarRun
 	}
 	return !readsStrands && n < wholeBlock
+}
+
+// shortSteps reports whether a call for runs that follow one another would have few
+// elements: then tiles, which have rows of the same parameters in a call, are better.
+func shortSteps(l *layout) bool {
+	inner := l.dims - 1
+	return !readsStrands && inner > 0 && l.size[inner]*l.size[inner-1] < shortCall
 }
 
 // windows returns the dimension that windows of strands lie along, and its steps

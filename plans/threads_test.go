@@ -77,6 +77,13 @@ func TestThreads(t *testing.T) {
 		"dynamic_quantize_per_group x=f32[1000,129] q=s4 group_size=31 qmin=-8 qmax=7",
 		"dequantize_per_channel_backward grad_output=f32[1000,129] q=s4 grad_scale=f32 axis=1 qmin=-8 qmax=7",
 		"dequantize_per_block_backward grad_output=f32[500,259] q=u4 grad_scale=f32 block_size=[16,15] qmin=0 qmax=15",
+		"dequantize_per_block_backward grad_output=f32[128,260] q=s8 zero_point=f32 grad_input=none grad_scale=f32 grad_zero_point=f32 block_size=[16,16] qmin=-128 qmax=127",
+		"fake_quantize_per_block_backward grad_output=f32[70,300] zero_point=f32 grad_scale=f32 grad_zero_point=f32 block_size=[3,32] qmin=-128 qmax=127",
+		"fake_quantize_per_block_backward grad_output=bf16[70,600] zero_point=f32 grad_scale=f32 grad_zero_point=f32 block_size=[7,128] qmin=-128 qmax=127",
+		"fake_quantize_per_block_backward grad_output=f64[12,90] scale=f64 zero_point=none grad_scale=f64 grad_zero_point=none block_size=[5,8] qmin=-128 qmax=127",
+		"dynamic_quantize_per_block x=f32[130,700] q=s8 block_size=[5,300] qmin=-128 qmax=127",
+		"dynamic_quantize_per_block x=f32[130,700] q=s8 zero_point=i32 symmetric=false block_size=[64,16] qmin=-128 qmax=127",
+		"choose_qparams_per_block x=f16[60,230] block_size=[4,23] qmin=-128 qmax=127",
 	} {
 		c := finiteCase(t, text)
 		want := defined(t, c)

@@ -36,7 +36,7 @@ func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
 	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
-	if oneByOne || f.packed >= 0 || l.count() == 0 || run && !f.tooShort(l.size[inner]) {
+	if oneByOne || f.packed >= 0 || l.count() == 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
 	first := f.consecutive(l)

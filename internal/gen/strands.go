@@ -80,6 +80,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
 	c := k.c
 	k.some(n, block, func(elements int) {
+		k.prefetch(elements)
 		k.eachStrand(params, func() {
 			k.op.body(k)
 			k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Visit"), k.ptr[name]) })
