@@ -48,8 +48,8 @@ func (x Bool[B]) Count() (int, error) {
 
 // Any holds where x does anywhere along the axis.
 func (x Bool[B]) Any(axis int) Bool[B] {
-	m, _ := x.ToInt().Max(axis)
-	return m.Greater(m.scalar(0))
+	n := x.ToInt().Sum(axis)
+	return n.Greater(n.scalar(0))
 }
 
 // All holds where x does everywhere along the axis.

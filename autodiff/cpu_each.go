@@ -112,6 +112,12 @@ func fillWith[T any](t kernel.Threads, z []T, v T) {
 func arange(k *call) error {
 	start, step := k.at.Floats[0], k.at.Floats[1]
 	out := k.out[0]
+	if len(k.at.Starts) == 1 && len(k.at.Steps) == 1 && out.dtype == tensor.I64 {
+		for i, z := 0, elements[int64](out); i < len(z); i++ { // whole numbers that float64 need not hold
+			z[i] = int64(k.at.Starts[0]) + int64(i)*int64(k.at.Steps[0])
+		}
+		return nil
+	}
 	for i := range out.n {
 		v := start + float64(float64(i)*step)
 		switch out.dtype {

@@ -43,11 +43,17 @@ func fill[B Backend](be B, d tensor.DType, v float64, shape []int64) Tensor[B] {
 // Uniform makes random f32 numbers in [lo, hi). A seed names the same numbers
 // on every machine; use another one for every tensor.
 func Uniform[B Backend](be B, seed uint64, lo, hi float64, shape ...int) Float[B] {
+	if !(lo <= hi) {
+		return Float[B]{failed(be, "uniform: the bounds are %g and %g; want the first not above the second", lo, hi)}
+	}
 	return Float[B]{create1(be, OpUniform, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [6]float64{lo, hi}})}
 }
 
 // Normal makes normally distributed f32 numbers; see Uniform for the seed.
 func Normal[B Backend](be B, seed uint64, mean, std float64, shape ...int) Float[B] {
+	if !(std >= 0) {
+		return Float[B]{failed(be, "normal: std is %g; want 0 or more", std)}
+	}
 	return Float[B]{create1(be, OpNormal, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [6]float64{mean, std}})}
 }
 
@@ -82,11 +88,27 @@ func (x Float[B]) scalar(v float64) Tensor[B] {
 }
 
 // number computes with a number. Its tensor goes with the operation, unless a
-// graph needs it.
+// graph needs it. A number that 16 bits do not hold is one of the type that they
+// compute in.
 func (x Float[B]) number(op Op, v float64) Float[B] {
+	if d := x.DType(); !holds(d, v) {
+		return x.Cast(tensor.F32).number(op, v).Cast(d)
+	}
 	y := Float[B]{x.scalar(v)}
 	defer y.Release()
 	return x.op2(op, y)
+}
+
+// holds reports whether v is a number of a type, as far as it is one of f32's.
+func holds(d tensor.DType, v float64) bool {
+	near := float32(v)
+	switch d {
+	case tensor.F16:
+		return v != v || tensor.ToF16(near).Float32() == near
+	case tensor.BF16:
+		return v != v || tensor.ToBF16(near).Float32() == near
+	}
+	return true
 }
 
 func (x Float[B]) op1(op Op) Float[B] { return Float[B]{x.run(op, nil)} }
@@ -150,7 +172,7 @@ func (x Float[B]) Neg() Float[B] { return x.op1(OpNeg) }
 // Abs returns |x|; its gradient at 0 is 0.
 func (x Float[B]) Abs() Float[B] { return x.op1(OpAbs) }
 
-// Sign returns -1, 0 or 1; its gradient is 0.
+// Sign returns -1, 0 or 1, and NaN of a NaN; its gradient is 0.
 func (x Float[B]) Sign() Float[B] { return x.op1(OpSign) }
 
 // Exp returns e to the power x.

@@ -1,6 +1,10 @@
 package autodiff
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // MatMul multiplies the matrices in the last two dimensions; the dimensions
 // before them broadcast.
@@ -56,6 +60,15 @@ func (x Float[B]) MSE(target Float[B]) Float[B] { return x.Sub(target).PowScalar
 // LayerNorm normalises the last dimension to mean 0 and variance 1, then
 // multiplies by the weight and adds the bias, where they are present.
 func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
+	if d := x.DType(); d.Size() == 2 { // squares may be out of its range
+		wide := func(t Float[B]) Float[B] {
+			if !t.Present() {
+				return t
+			}
+			return t.Cast(tensor.F32)
+		}
+		return x.Cast(tensor.F32).LayerNorm(wide(weight), wide(bias), eps).Cast(d)
+	}
 	centered := x.Sub(x.MeanKeep(-1))
 	y := centered.Div(centered.PowScalar(2).MeanKeep(-1).AddScalar(eps).Sqrt())
 	if weight.Present() {

@@ -2,20 +2,30 @@ package autodiff
 
 // Sums start from +0 and are in the numeric contract's Stripe order.
 
+// orAll returns axes, or nil for all, of which an empty list is one name, too.
+func orAll(axes []int) []int {
+	if len(axes) == 0 {
+		return nil
+	}
+	return axes
+}
+
 // Sum adds over the axes, or over all without any, and removes them.
-func (x Float[B]) Sum(axes ...int) Float[B] { return Float[B]{x.run(OpSum, &Attr{Axes: axes})} }
+func (x Float[B]) Sum(axes ...int) Float[B] { return Float[B]{x.run(OpSum, &Attr{Axes: orAll(axes)})} }
 
 // SumKeep is Sum that leaves extents of 1.
 func (x Float[B]) SumKeep(axes ...int) Float[B] {
-	return Float[B]{x.run(OpSum, &Attr{Axes: axes, Flag: true})}
+	return Float[B]{x.run(OpSum, &Attr{Axes: orAll(axes), Flag: true})}
 }
 
 // Mean divides the sum over the axes by the number of elements in it.
-func (x Float[B]) Mean(axes ...int) Float[B] { return Float[B]{x.run(OpMean, &Attr{Axes: axes})} }
+func (x Float[B]) Mean(axes ...int) Float[B] {
+	return Float[B]{x.run(OpMean, &Attr{Axes: orAll(axes)})}
+}
 
 // MeanKeep is Mean that leaves extents of 1.
 func (x Float[B]) MeanKeep(axes ...int) Float[B] {
-	return Float[B]{x.run(OpMean, &Attr{Axes: axes, Flag: true})}
+	return Float[B]{x.run(OpMean, &Attr{Axes: orAll(axes), Flag: true})}
 }
 
 // Prod multiplies along an axis, and removes it.

@@ -45,6 +45,12 @@ func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
 
 // SliceAssign returns x with the part's elements at lo and on, along an axis.
 func (x Float[B]) SliceAssign(axis, lo int, part Float[B]) Float[B] {
+	if n := x.extent(axis); lo < 0 && lo+n >= 0 {
+		lo += n
+	}
+	if lo < 0 && x.Err() == nil && part.Err() == nil {
+		return Float[B]{failed(x.be, "slice_assign: elements from %d on of axis %d of %v; want at least %d", lo, axis, x, -x.extent(axis))}
+	}
 	at, err := x.part(axis, lo, lo+part.extent(axis), 1)
 	if err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}

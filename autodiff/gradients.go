@@ -106,7 +106,7 @@ func (g *Gradients[B]) Merge(other *Gradients[B]) error {
 }
 
 // Scale multiplies every gradient, for example by 1 over the number of
-// batches that were merged.
+// batches that were merged. What Grad gave before is released.
 func (g *Gradients[B]) Scale(factor float64) error {
 	list := g.of().list
 	for i := range list {
@@ -130,6 +130,9 @@ func (g *Gradients[B]) Norm() (float64, error) {
 	for _, e := range g.of().list {
 		if e.v != nil {
 			x := Float[B]{Tensor[B]{be: g.be, v: e.v}}
+			if x.DType().Size() == 2 { // squares may be out of its range
+				x = x.Cast(tensor.F32)
+			}
 			squares = append(squares, x.PowScalar(2).Sum().Cast(tensor.F64).Reshape(1))
 		}
 	}

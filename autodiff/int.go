@@ -25,7 +25,7 @@ func IntView[B Backend](be B, v tensor.View) Int[B] {
 
 // Arange makes the i64 numbers start, start+step, ... of a length.
 func Arange[B Backend](be B, start, step, length int) Int[B] {
-	return Int[B]{create1(be, OpArange, &Attr{DType: tensor.I64, Shape: []int64{int64(length)}, Floats: [6]float64{float64(start), float64(step)}})}
+	return Int[B]{create1(be, OpArange, &Attr{DType: tensor.I64, Shape: []int64{int64(length)}, Floats: [6]float64{float64(start), float64(step)}, Starts: []int{start}, Steps: []int{step}})}
 }
 
 // Int64s copies the elements out.
@@ -151,7 +151,7 @@ func (x Int[B]) Select(axis int, indices Int[B]) Int[B] {
 }
 
 // Sum adds over the axes, or over all without any.
-func (x Int[B]) Sum(axes ...int) Int[B] { return Int[B]{x.run(OpSum, &Attr{Axes: axes})} }
+func (x Int[B]) Sum(axes ...int) Int[B] { return Int[B]{x.run(OpSum, &Attr{Axes: orAll(axes)})} }
 
 // Prod multiplies along an axis.
 func (x Int[B]) Prod(axis int) Int[B] { return Int[B]{x.run(OpProd, &Attr{Axis: axis})} }

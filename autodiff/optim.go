@@ -6,10 +6,12 @@ import (
 	"math"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Optimizer changes parameters in place, by their gradients. A parameter
-// without a gradient stays as it is.
+// without a gradient stays as it is. They are of f32 or f64: 16 bits are too few for
+// small steps.
 //
 // Nothing else may use the parameters meanwhile. A graph that was built with
 // the old values cannot be differentiated any more; that is an error.
@@ -215,6 +217,9 @@ func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 		grad := g.find(n.id)
 		if grad == nil {
 			return nil
+		}
+		if d := v.DType(); d != tensor.F32 && d != tensor.F64 {
+			return fmt.Errorf("autodiff: %v: the parameter %q is %v; want f32 or f64, which small steps change", op, name, d)
 		}
 		if (*s)[n.id] == nil {
 			(*s)[n.id] = &paramState{}

@@ -43,7 +43,9 @@ func (p *Params[B]) Get(name string) (Float[B], bool) {
 	return x, ok
 }
 
-// Add makes a parameter with the elements of x, unless there is one already.
+// Add makes a parameter with the elements of x, unless there is one already. A layer
+// that shares a parameter uses it, rather than adding it under another name, where it
+// would be stepped once more.
 func (p *Params[B]) Add(name string, x Float[B]) Float[B] {
 	return p.get(name, x.Shape(), func(uint64) Float[B] { return x })
 }

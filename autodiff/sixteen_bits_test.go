@@ -1,0 +1,106 @@
+package autodiff
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Of 16 bits, what is computed on the way is f32, and numbers are those of f32: counts,
+// squares and factors were rounded to 16 bits, in f16 often to infinity.
+func TestSixteenBitsComputeIn32(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		f16 := func(v ...float64) Float[adf] { return Floats(ad, v).Cast(tensor.F16) }
+		x := ad.Track(Ones(ad, 65520).Cast(tensor.F16))
+		g, err := ad.Backward(x.Mean(), WithSeed(Scalar(ad.InnerBackend(), 1024.0).Cast(tensor.F16)))
+		require.NoError(t, err)
+		dx, ok := ad.Grad(x, g)
+		require.True(t, ok)
+		require.InDelta(t, 1024.0/65520, list(t, dx)[0], 1e-5)
+
+		require.Equal(t, []float64{-1, 1, -1, 1}, list(t, f16(-300, 300, -300, 300).LayerNorm(Float[adf]{}, Float[adf]{}, 1e-5)))
+		w := ad.Track(f16(1, 2, 3, 4))
+		g, err = ad.Backward(f16(-300, 300, -300, 300).LayerNorm(w, f16(0, 0, 0, 0), 1e-5).Sum())
+		require.NoError(t, err)
+		dw, _ := ad.Grad(w, g)
+		require.Equal(t, tensor.F16, dw.DType())
+		require.Equal(t, []float64{-1, 1, -1, 1}, list(t, dw))
+
+		for _, c := range []struct {
+			got  Float[adf]
+			want float64
+		}{
+			{f16(60000).MulScalar(1e-8), 6e-4}, {f16(60000).DivScalar(1e5), 0.6}, {f16(-60000).AddScalar(70000), 10000},
+			{f16(6e-8).DivScalar(1e-8), 5.96}, {Floats(ad, []float64{-60000}).Cast(tensor.BF16).DivScalar(1e5), -0.5977},
+		} {
+			require.InEpsilon(t, c.want, list(t, c.got)[0], 1e-3)
+		}
+		require.True(t, math.IsNaN(list(t, f16(1).MulScalar(math.NaN()))[0]))
+
+		for _, size := range []float64{300, 1e-4} {
+			v := ad.Track(f16(1, 1, 1, 1))
+			g, err := ad.Backward(v.MulScalar(size).Sum())
+			require.NoError(t, err)
+			norm, err := g.ClipNorm(size)
+			require.NoError(t, err)
+			require.InEpsilon(t, 2*size, norm, 1e-2)
+			dv, _ := ad.Grad(v, g)
+			require.InEpsilon(t, size/2, list(t, dv)[0], 1e-2)
+		}
+
+		p := NewParams(ad, 1)
+		a, b := p.Full("a", 1, 2), p.Add("b", f16(1, 1))
+		g, err = ad.Backward(a.Sum().Add(b.Sum().Cast(tensor.F32)))
+		require.NoError(t, err)
+		require.ErrorContains(t, (&SGD{Rate: 0.5}).Step(p, g), `the parameter "b" is f16; want f32 or f64`)
+		require.Equal(t, []float64{1, 1}, list(t, a)) // none was changed
+	})
+}
+
+// Optimizers take the gradients of a backend whose inner one has gradients, too.
+func TestOptimizersOverTwoLevels(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		twice := New(over(s), None{})
+		for _, o := range []Optimizer{&SGD{Rate: 0.1}, &SGD{Rate: 0.1, Momentum: 0.9}, &Adam{Rate: 0.1}, &AdamW{Rate: 0.1}} {
+			p := NewParams(twice, 1)
+			w := p.Full("w", 1, 2)
+			g, err := twice.Backward(w.Mul(w).Sum())
+			require.NoError(t, err)
+			require.NoError(t, o.Step(p, g))
+			v, err := w.Float64s()
+			require.NoError(t, err)
+			require.Less(t, v[0], 0.91)
+		}
+	})
+}
+
+func TestCornersOfShapes(t *testing.T) {
+	ad := over(None{})
+	m := Ones(ad, 2, 3)
+	require.Equal(t, []int{}, m.Sum([]int{}...).Shape())
+	require.Equal(t, []int{1, 1}, m.MeanKeep([]int{}...).Shape())
+	require.Equal(t, []int{}, Ints(ad, []int64{1, 2}).Sum([]int{}...).Shape())
+	x, part := Floats(ad, []float64{1, 2, 3}), Floats(ad, []float64{8, 9})
+	require.Equal(t, []float64{1, 8, 9}, list(t, x.SliceAssign(0, -2, part)))
+	require.Equal(t, []float64{8, 9, 3}, list(t, x.SliceAssign(0, -3, part)))
+	require.ErrorContains(t, x.SliceAssign(0, -4, part).Err(), "slice_assign: elements from -4 on of axis 0 of f64[3]; want at least -3")
+	none := Bools(ad, nil, 2, 0)
+	for _, c := range []struct {
+		got  Bool[adf]
+		want bool
+	}{{none.All(1), true}, {none.Any(1), false}} {
+		v, err := c.got.Values()
+		require.NoError(t, err)
+		require.Equal(t, []bool{c.want, c.want}, v)
+	}
+	v, err := Arange(ad, 1<<53+1, 1, 3).Int64s()
+	require.NoError(t, err)
+	require.Equal(t, []int64{1<<53 + 1, 1<<53 + 2, 1<<53 + 3}, v)
+	require.ErrorContains(t, Uniform(ad, 1, 2, 1, 3).Err(), "uniform: the bounds are 2 and 1")
+	require.ErrorContains(t, Uniform(ad, 1, math.NaN(), 1, 3).Err(), "uniform: the bounds are NaN and 1")
+	require.ErrorContains(t, Normal(ad, 1, 0, -1, 3).Err(), "normal: std is -1; want 0 or more")
+}
