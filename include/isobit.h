@@ -32,10 +32,12 @@
  *    environment prints a line per plan to stderr, and before it one per row that
  *    was passed over; so does an internal error).
  *    But a pointer to memory that does not exist ends the process, and so does
- *    the lack of memory for the library's own few kilobytes: Go's runtime does.
+ *    the lack of memory or threads for Go's runtime: it reserves addresses and
+ *    starts threads when the library is loaded, and needs a few kilobytes later.
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
  *    may run on a stack of a few kilobytes, and write past its end. With it, it
  *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.
+ *    SIGURG is the runtime's own: the program's handler does not see it.
  */
 #ifndef ISOBIT_H_
 #define ISOBIT_H_

@@ -171,4 +171,9 @@ static struct PyModuleDef definition = {
     NULL,
 };
 
-PyMODINIT_FUNC PyInit__C(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__C(void) {
+  static int is_watching; /* the module may be made again */
+  if (!is_watching && lib_watch_forks()) return PyErr_NoMemory();
+  is_watching = 1;
+  return PyModule_Create(&definition);
+}

@@ -50,6 +50,7 @@ extern int lib_usable; /* lib is filled, and this process is the one that did it
 extern unsigned lib_generation; /* counts loads: a handle belongs to one of them */
 extern PyObject *lib_finder; /* Python callable that answers the library's path */
 
+int lib_watch_forks(void); /* once, before the first load; 0, or an error number */
 int lib_load(void); /* 0, or -1 with an exception */
 static inline int lib_ready(void) { return lib_usable ? 0 : lib_load(); }
 PyObject *lib_path(void); /* new reference: str, or None while not loaded */

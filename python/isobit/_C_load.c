@@ -45,7 +45,14 @@ static void *open_with_default_floats(const char *path) {
 /* Go does not survive fork(): its threads are gone in the child. The child
  * forgets the library, and loads a copy of its own if it needs one. Only the
  * forking thread lives on, and it held the GIL, so no state here is torn. */
-static void forget_in_child(void) { lib_usable = 0; }
+static int is_forked;
+
+static void forget_in_child(void) {
+  lib_usable = 0;
+  is_forked = 1;
+}
+
+int lib_watch_forks(void) { return pthread_atfork(NULL, NULL, forget_in_child); }
 
 #if defined(__linux__)
 static int copy_file(int from, int to) {
@@ -145,7 +152,7 @@ static void on_torch_threads(void (*body)(void *), void *data, int32_t max_threa
 static int use_torch_threads(void) {
   char err[ERR_SIZE] = "";
   void *parallel = dlsym(RTLD_DEFAULT, "GOMP_parallel"), *max_threads = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
-  if (lib_generation > 0 || !parallel || !max_threads) return 0;
+  if (is_forked || !parallel || !max_threads) return 0;
   memcpy(&omp_parallel, &parallel, sizeof parallel);
   memcpy(&omp_max_threads, &max_threads, sizeof max_threads);
   isobit_status status = lib.set_parallel(on_torch_threads, err, sizeof err);
@@ -154,7 +161,6 @@ static int use_torch_threads(void) {
 }
 
 int lib_load(void) {
-  static int watching_forks;
   void *handle = loaded_path ? open_copy(loaded_path) : open_first();
   if (!handle) return -1;
   struct {
@@ -190,10 +196,6 @@ int lib_load(void) {
     return -1;
   }
   if (use_torch_threads() < 0) return -1;
-  if (!watching_forks) {
-    watching_forks = 1;
-    pthread_atfork(NULL, NULL, forget_in_child);
-  }
   lib_generation++;
   lib_usable = 1;
   return 0;

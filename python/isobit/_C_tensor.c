@@ -68,11 +68,16 @@ static PyObject *call_dlpack(PyObject *object, PyObject *stream) {
 }
 
 /* The stream on which the producer must have finished: PyTorch's current one. */
-static int producer_stream(PyObject *object, PyObject **stream) {
+static int producer_stream(PyObject *object, PyObject **stream, const char *op, const char *name) {
   *stream = NULL;
   PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
   int type = 0, index = 0;
   if (!device) return -1;
+  if (!PyTuple_Check(device)) {
+    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack_device__ gave no tuple; want two ints", op, name);
+    Py_DECREF(device);
+    return -1;
+  }
   int ok = PyArg_ParseTuple(device, "ii", &type, &index);
   Py_DECREF(device);
   if (!ok) return -1;
@@ -121,7 +126,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
   const torch_dtype *float8 = is_plain(object) ? float8_of(object) : NULL;
   PyObject *exported = is_plain(object) ? exportable(object, float8 != NULL) : (Py_INCREF(object), object);
   if (!exported) return -1;
-  if (producer_stream(exported, &stream) == 0) capsule = call_dlpack(exported, stream);
+  if (producer_stream(exported, &stream, op, name) == 0) capsule = call_dlpack(exported, stream);
   Py_DECREF(exported);
   Py_XDECREF(stream);
   if (!capsule) return -1;

@@ -5,7 +5,7 @@ Where PyTorch has a function, its isobit twin has the same name, arguments and o
 tensors of up to 8 dimensions, on the CPU or a CUDA device. An argument of a wrong kind is a TypeError,
 one of a wrong value, dtype or shape a ValueError (an index out of range an IndexError, too); both name
 it, and nothing is written. The formulas are those of NUMERICS.md in the repository. Importing isobit
-loads no library: the first call that computes does."""
+loads no library: the first call that computes does, or asks for or sets what is the library's."""
 
 from __future__ import annotations
 

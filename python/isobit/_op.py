@@ -67,6 +67,7 @@ class Op:
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
         self.run, self.fast, self.check, self.infer = _C.define(self.name, plan, *self.signature.for_extension())
+        self.is_linear = False  # in what has a derivative: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -258,6 +259,7 @@ class Op:
             return self.apply(tangent, *ctx.saved_tensors, *ctx.attributes)
 
         self.differentiable(setup_context, backward, jvp, again=True)
+        self.is_linear = True
 
     def with_gradient(self, *args: Any) -> Any:
         """The call as a step of another op's gradient, which may be differentiated, too."""
@@ -273,6 +275,10 @@ class Op:
             return self.dispatch(*args)
         try:
             if torch._C._are_functorch_transforms_active():
+                if not self.is_linear and _forward_levels() > 1:
+                    raise NotImplementedError(
+                        f"isobit::{self.name} has one derivative in forward mode: a second one wants reverse mode, jacrev(jacrev(f))"
+                    )
                 return self.transformed.apply(*(_Whole(a) if isinstance(a, (list, tuple)) else a for a in args))
             return self.apply_eager(*args)
         except Exception:
@@ -291,6 +297,12 @@ def wants_gradient(*values: Any) -> bool:
 def is_traced() -> bool:
     """Whether torch.jit.trace records: what it records serves, and has no gradient."""
     return torch._C._get_tracing_state() is not None
+
+
+def _forward_levels() -> int:
+    """How many of torch.func's transforms that are active are forward mode: a jvp sees the tensors of one of them."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return sum(i.key() == torch._C._functorch.TransformType.Jvp for i in stack)
 
 
 def has_tangent(*values: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from typing import Any
@@ -24,8 +25,9 @@ class Plan:
     Tensors are anything with ``__dlpack__``: torch's, numpy's. Inputs come first, then outputs, in
     the order of ``describe()["args"]``; None for one that the problem says is ``none``."""
 
+    _made: tuple[int, int, int, tuple[bool, ...]] = (0, 0, 0, ())
+
     def __init__(self, problem: str, *, row: str | None = None, max_workspace: int = 0, num_threads: int = 0) -> None:
-        self._made: tuple[int, int, int, tuple[bool, ...]] = (0, 0, 0, ())
         check_kinds("Plan", "s", problem=problem)
         check_kinds("Plan", "s?", row=row)
         check_kinds("Plan", "i", max_workspace=max_workspace, num_threads=num_threads)
@@ -48,7 +50,7 @@ class Plan:
     def describe(self) -> dict[str, Any]:
         """What the plan is: problem, category, row, arch, workspace_size, precision_guarantee, and args, a list of
         name, dtype, shape, direction, optional and present."""
-        return self._description
+        return copy.deepcopy(self._description)
 
     @property
     def workspace_size(self) -> int:
@@ -64,7 +66,7 @@ class Plan:
             raise self._naming(error) from None
 
     def run(self, *tensors: Any) -> None:
-        """Computes. Autograd sees what is written: a tensor that wants a gradient is refused.
+        """Computes. Autograd sees what is written: an output that wants a gradient is refused.
 
         What is no tensor is a TypeError, one that does not fit a ValueError; then nothing is written."""
         try:

@@ -143,3 +143,59 @@ def test_gradients_of_16_bits_are_rounded_once():
     torch.testing.assert_close(dx, (dy.double() @ w).to(dx.dtype), rtol=2**-8, atol=1e-2)
     want = ((dy.double().t() @ x.double()) * codes).reshape(8, 2, 16).sum(-1)
     torch.testing.assert_close(ds.double(), want, rtol=1e-4, atol=1e-2)
+
+
+def test_forward_mode_over_forward_mode():
+    """A jvp sees the tensors of one level: products and grids had 0 for what it did not see."""
+    w, grid, image = draw(2, 2), draw(1, 3, 3, 2, spread=0.4), draw(1, 2, 4, 4)
+    for f, x in ((lambda x: isobit.matmul(x, x), w), (lambda x: isobit.grid_sample(image, x), grid)):
+        with pytest.raises(NotImplementedError, match="has one derivative in forward mode"):
+            torch.func.jacfwd(torch.func.jacfwd(lambda x, f=f: f(x).square().sum()))(x)
+    for ours, theirs in (
+        (lambda t: isobit.affine_grid(t, [1, 1, 2, 2], False), lambda t: torch.nn.functional.affine_grid(t, [1, 1, 2, 2], False)),
+        (lambda t: isobit.embedding(torch.tensor([1, 1]), t[0]), lambda t: t[0][[1, 1]]),
+    ):  # fmt: skip
+        got, want = (
+            torch.func.jacfwd(torch.func.jacfwd(lambda t, f=f: f(t).pow(3).sum()))(draw(1, 2, 3))
+            for f in (ours, theirs)
+        )
+        torch.testing.assert_close(got, want)
+
+
+def test_max_norm_in_forward_mode():
+    weight, indices, ones = draw(4, 3), torch.tensor([0, 2]), torch.ones(4, 3)
+
+    def f(of, x):
+        return of.embedding(indices, x * 1, max_norm=1.0)
+
+    got, want = (torch.func.jvp(lambda x, of=of: f(of, x), (weight,), (ones,)) for of in (isobit, torch.nn.functional))
+    torch.testing.assert_close(got, want)
+    with pytest.raises(NotImplementedError, match="embedding_renorm_: weight has a tangent"):
+        torch.func.jvp(lambda x: isobit.embedding_renorm_(x * 1, indices, 1.0), (weight,), (ones,))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_traced_grid_of_an_images_size():
+    theta, image = draw(1, 2, 3), draw(1, 1, 3, 4)
+    traced = torch.jit.trace(lambda t, i: isobit.affine_grid(t, i.size()), (theta, image))
+    assert_same(traced(theta, image), isobit.affine_grid(theta, image.size()))
+
+
+def test_plans_that_were_not_made_and_what_they_hand_out(capfd):
+    for args, keywords in (((), {}), (("x",), {"foo": 1})):
+        with pytest.raises(TypeError):
+            isobit.Plan(*args, **keywords)
+    assert capfd.readouterr().err == ""
+    plan = isobit.Plan("quantize_per_tensor x=f32[4] zero_point=none q=s8 qmin=-128 qmax=127")
+    plan.describe()["args"].clear()
+    assert plan.describe()["args"]
+
+    class Odd:
+        def __dlpack__(self, **_):
+            pass
+
+        def __dlpack_device__(self):
+            return [1, 0]
+
+    with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack_device__ gave no tuple"):
+        plan.run(Odd(), torch.ones(()), None, torch.empty(4, dtype=torch.int8))

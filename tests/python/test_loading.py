@@ -119,3 +119,22 @@ def test_child_of_child_that_gets_the_same_descriptors():
         os._exit(0)
     """
     assert python(program, timeout=60).strip() == "done"
+
+
+def test_a_child_that_loads_first_has_threads_of_its_own():
+    """Where the parent's OpenMP had threads, which a child lacks: it waited for them."""
+    python("""
+        import os
+        import torch
+        import isobit
+
+        torch.set_num_threads(2)
+        torch.ones(2_000_000).square()
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(1)
+            isobit.set_num_threads(2)
+            isobit.fake_quantize_per_tensor_affine(torch.ones(1_000_000), 0.5, 0, -8, 7)
+            os._exit(0 if isobit.info()["parallel"] == "isobit" else 3)
+        assert os.waitpid(child, 0)[1] == 0
+    """)

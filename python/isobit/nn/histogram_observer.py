@@ -66,7 +66,9 @@ class HistogramObserver(MinMaxObserver):
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
             raise ValueError(f"HistogramObserver: bins is {bins!r}; want a whole number of at least 1")
         if self.scheme.grouping.name != "per_tensor":
-            raise ValueError(f"HistogramObserver: has one range for all elements; want it not {self.scheme.grouping}")
+            raise ValueError(
+                f"HistogramObserver: has one range for all elements; want no {self.scheme.grouping.name} scheme"
+            )
         if self.scheme.code_dtype is not None:
             raise ValueError(f"HistogramObserver: dtype is {self.dtype}; want integer codes, which are evenly spaced")
         self.bins = bins

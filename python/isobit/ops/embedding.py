@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
-from .._op import LIBRARY, Op, wants_gradient
+from .._op import LIBRARY, Op, has_tangent, wants_gradient
 from .._out import write_out
 from .._vmap import MOST_DIMS, Dims, front, register
 
@@ -214,9 +214,10 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
     """Scales the rows that a lookup, whose weight and indices are its first arguments, is about to read; where the
     lookup would be refused, it is refused here, before weight is written."""
     with torch.no_grad():
-        if is_dynamo_compiling() or op.check(*args) is NotImplemented:
-            op(args[0][:, :0], *args[1:])  # on no columns: says what is wrong, or is a case for torch's dispatcher
-        _renorm(*args[:2], max_norm, norm_type)
+        weight, *rest = args[0].detach(), *args[1:]  # without its tangent, as in torch
+        if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
+            op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
+        _renorm(weight, rest[0], max_norm, norm_type)
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -226,6 +227,8 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    if has_tangent(weight):
+        raise NotImplementedError("embedding_renorm_: weight has a tangent, and there is no derivative in forward mode")
     if not is_dynamo_compiling() and weight.is_inference() and not torch.is_inference_mode_enabled():
         raise RuntimeError(
             "embedding_renorm_: weight is an inference tensor; want a clone of it, or torch.inference_mode()"

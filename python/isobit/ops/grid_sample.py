@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import widened
 from .._explain import check_dense, spell
 from .._gradient import save_for_jvp
-from .._op import LIBRARY, Op
+from .._op import LIBRARY, Op, is_traced
 from .._out import write_out
 from .._vmap import vmap_fold
 
@@ -265,6 +265,8 @@ def affine_grid(
     As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given. Within autocast the grid has
     theta's type, too: 8 bits would place pixels of a large image wrongly."""
     check_dense("affine_grid", theta=theta)
+    if is_traced():  # where extents are tensors
+        size = [int(extent) for extent in size]
     _check_size(theta, size)
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
