@@ -199,3 +199,14 @@ def test_plans_that_were_not_made_and_what_they_hand_out(capfd):
 
     with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack_device__ gave no tuple"):
         plan.run(Odd(), torch.ones(()), None, torch.empty(4, dtype=torch.int8))
+
+
+def test_linear_layers_name_their_own_arguments():
+    x, w = draw(3, 4), draw(5, 4)
+    nested = torch.nested.nested_tensor([draw(4), draw(4)])
+    with pytest.raises(TypeError, match="^linear: weight is a nested tensor"):
+        isobit.linear(x, nested)
+    with pytest.raises(ValueError, match=r"^quantized_linear: bias has shape \[4\]; want \[5\]"):
+        isobit.quantized_linear(x, w, draw(4))
+    with pytest.raises(TypeError, match="^quantized_linear: bias must be a Tensor"):
+        isobit.quantized_linear(x, w, 1.0)

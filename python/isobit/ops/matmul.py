@@ -196,7 +196,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""
     if out is None and _plain(input, weight) and weight.dim() == 2:
-        y = _of_rows(input, weight.t(), bias)
+        turned = _attempt(weight.t)
+        y = NotImplemented if turned is NotImplemented else _of_rows(input, turned, bias)
         if y is not NotImplemented:
             return y
     if bias is None:

@@ -177,6 +177,10 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     if input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
         raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
+    if bias is not None:
+        check_dense("quantized_linear", bias=bias)
+        if bias.shape != weight.shape[:1]:
+            raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
     if not is_dynamo_compiling() and (is_traced() or not torch.is_grad_enabled()):
