@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -61,7 +62,8 @@ func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
 		if len(x.Shape) > kernel.MaxRank {
 			return fail("autodiff: %v: the result would have %d dimensions; want at most %d", o, len(x.Shape), kernel.MaxRank)
 		}
-		if n := tensor.NumElements(x.Shape); n < 0 || n > maxElements {
+		beyond := slices.ContainsFunc(x.Shape, func(extent int64) bool { return extent > math.MaxInt }) // of 32 bits
+		if n := tensor.NumElements(x.Shape); n < 0 || n > maxElements || beyond {
 			return fail("autodiff: %v: the result would be %v; want at most %d elements", o, x, int64(maxElements))
 		}
 	}

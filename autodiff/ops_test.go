@@ -181,7 +181,7 @@ func TestUserErrors(t *testing.T) {
 		{Ones(be, 1).Expand(0, -2).Err(), "expand: the shape [0,-2] has a negative extent"},
 		{i.Slice(0, 0, 1).Expand(-1, 0, 3).Err(), "expand: the shape [-1,0,3] has a negative extent"},
 		{FloatView(be, tensor.View{DType: tensor.F32, Shape: []int64{-3, 0}}).Err(), "cannot copy f32[-3,0]: no tensor has this shape"},
-		{Cat(0, Zeros(be, math.MaxInt, 0), Zeros(be, math.MaxInt, 0)).Err(), "cat: the result would be f32[-2,0]"},
+		{Cat(0, Zeros(be, math.MaxInt, 0), Zeros(be, math.MaxInt, 0)).Err(), "cat: the result would be f32["},
 	} {
 		require.ErrorContains(t, c.err, c.want)
 		require.ErrorContains(t, c.err, "autodiff: ")
