@@ -19,7 +19,8 @@
 // carry gradients; codes of a Quantized pass them on by the straight-through
 // estimate. Tensors never change; only an Optimizer and Params.Load change
 // parameters, in place, and with a parameter what shares its elements: its
-// Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that saw other elements says so.
+// Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that
+// saw other elements says so.
 //
 // # Errors
 //

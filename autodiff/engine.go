@@ -68,18 +68,26 @@ func (e *engine) hold(v Value) (Value, error) {
 	if !ok {
 		return v, nil
 	}
-	if x.e != e && e.inner.Owns(v) { // a gradient, where the inner backend has gradients, too
-		return v, nil
-	}
 	if x.e != e {
+		if e.inner.Owns(v) { // a gradient, where the inner backend has gradients, too
+			return v, nil
+		}
 		return nil, fmt.Errorf("%v belongs to another backend than this %s", x, e.Name())
 	}
 	return x.hold()
 }
 
+// own returns a tensor of this backend, or nil for one of the inner backend.
+func (e *engine) own(v Value) *Var {
+	if x, ok := v.(*Var); ok && x.e == e {
+		return x
+	}
+	return nil
+}
+
 func (e *engine) letGo(in ...Value) {
 	for _, v := range in {
-		if x, ok := v.(*Var); ok && x.e == e {
+		if x := e.own(v); x != nil {
 			x.letGo()
 		}
 	}
@@ -113,7 +121,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 			e.letGo(in[:i]...)
 			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
 		}
-		if x, ok := v.(*Var); ok && x.e == e && x.node != nil {
+		if x := e.own(v); x != nil && x.node != nil {
 			tracked = true
 		}
 	}
@@ -157,7 +165,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 // update runs an operation that changes its first input, which must not be
 // part of a graph other than as a leaf.
 func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
-	if x, ok := in[0].(*Var); ok && x.e == e && x.node != nil && !x.node.leaf {
+	if x := e.own(in[0]); x != nil && x.node != nil && !x.node.leaf {
 		return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 	}
 	return e.inner.Run(op, at, inner...)
@@ -169,7 +177,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 	for i, v := range in {
 		ed := &n.in[i]
 		ed.info = infoOf(v)
-		if x, ok := v.(*Var); ok && x.e == e {
+		if x := e.own(v); x != nil {
 			ed.n = x.node
 		}
 	}

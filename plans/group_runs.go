@@ -8,9 +8,8 @@ import (
 // Groups of one run of elements each, such as the channels of a first axis: a
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
 // of its own. Calls are long, since between two of them no memory is prefetched.
-
-// Or of some runs, such as blocks of a matrix: calls go on with the accumulators of the
-// run before.
+// Of groups of some runs, such as blocks of a matrix, a call takes one run of each,
+// and the next call goes on with their accumulators.
 
 // groupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.

@@ -129,13 +129,14 @@ func chooseParameters(c *build.Context) {
 func loadParameters(c *build.Context) {
 	for _, p := range parameters {
 		if p.scales {
-			p.begin(c, "loadScales", "converts n scales to f32.", false)
+			p.loader(c, "loadScales", "converts n scales to f32.", false)
 		}
-		p.begin(c, "loadZeros", "converts n zero points to f32; those of floats are rounded, and within lo and hi.", p.floats)
+		p.loader(c, "loadZeros", "converts n zero points to f32; those of floats are rounded, and within lo and hi.", p.floats)
 	}
 }
 
-func (p parameter) begin(c *build.Context, name, doc string, rounded bool) {
+// loader emits one of them.
+func (p parameter) loader(c *build.Context, name, doc string, rounded bool) {
 	name += "AVX2" + p.name
 	beginFunction(c, name, "func(to *float32, from *byte, n int, lo, hi float32)", name+" "+doc)
 	k := &kernel{c: c, isa: isas[1], compute: f32, lanes: 8, group: 1}

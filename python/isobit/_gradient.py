@@ -83,14 +83,14 @@ def rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return y
 
 
-def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
-    """t, of which a gradient of another type is computed: in float32 for 16 bits, so that it is rounded once."""
-    return t.float() if t.dtype.itemsize == 2 and t.dtype != dtype else t
-
-
 def widest(t: torch.Tensor) -> torch.Tensor:
     """t in the type that it computes in."""
     return t.float() if t.dtype.itemsize == 2 else t
+
+
+def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
+    """t, of which a gradient of another type is computed: in float32 for 16 bits, so that it is rounded once."""
+    return t if t.dtype == dtype else widest(t)
 
 
 class Frame:

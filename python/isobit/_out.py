@@ -13,14 +13,19 @@ from ._explain import check_dense, explain
 from ._op import Op, has_tangent, wants_gradient
 
 
+def check_not_inference(named: str, t: torch.Tensor) -> None:
+    """Raises where t, which is to be written, was made in inference mode and this is not that."""
+    if not is_dynamo_compiling() and t.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(f"{named} is an inference tensor; want a clone of it, or torch.inference_mode()")
+
+
 def check_out(out: Any, *inputs: Any) -> None:
     """out= has no gradient, and outside of inference mode it is no tensor from there, as in torch."""
     if has_tangent(out, *inputs):
         raise RuntimeError("isobit: out= does not work with forward-mode derivatives; use the result")
     if wants_gradient(out, *inputs):
         raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
-    if not is_dynamo_compiling() and out.is_inference() and not torch.is_inference_mode_enabled():
-        raise RuntimeError("isobit: out is an inference tensor; want a clone of it, or torch.inference_mode()")
+    check_not_inference("isobit: out", out)
     if torch._C._are_functorch_transforms_active():
         raise RuntimeError("isobit: out= does not work within vmap and torch.func's transforms; use the result")
 

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .._explain import check_dense
 from .._vmap import MOST_DIMS
+from ..ops.quantized_linear import FLOATS
 from ._scheme import Scheme
 
 is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
@@ -32,9 +33,6 @@ def has_value(x: Tensor) -> bool:
 def check_module(owner: str, module: Any) -> None:
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{owner}: module must be a torch.nn.Module, not {type(module).__name__}")
-
-
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def check_input(module: torch.nn.Module, x: Any) -> None:

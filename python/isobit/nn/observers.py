@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ._fake_quantizer import FLOATS, Partial, check_input, has_value, resize_for_loading, set_buffer
+from ..ops.quantized_linear import FLOATS
+from ._fake_quantizer import Partial, check_input, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
 from .._op import LIBRARY, Op, has_tangent, wants_gradient
-from .._out import write_out
+from .._out import check_not_inference, write_out
 from .._vmap import MOST_DIMS, Dims, front, register
 
 _FORWARD = Op(
@@ -116,7 +116,7 @@ torch.library.register_vmap("isobit::embedding_renorm_", _vmap_renorm, lib=LIBRA
 
 def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
     """padding_idx from the front; -1 where there is none."""
-    if padding_idx is None or op == "embedding" and type(padding_idx) is int and padding_idx == rows == 0:  # as torch
+    if padding_idx is None:
         return -1
     if not isinstance(padding_idx, (int, torch.SymInt)) or isinstance(padding_idx, bool):
         try:
@@ -159,7 +159,10 @@ def embedding(
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
     if input.dim() >= MOST_DIMS:
         raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MOST_DIMS - 1}")
-    args = (weight, input, _row(padding_idx, weight.shape[0]), scale_grad_by_freq, sparse)
+    rows = weight.shape[0]
+    if type(padding_idx) is int and padding_idx == rows == 0:  # which torch takes
+        padding_idx = None
+    args = (weight, input, _row(padding_idx, rows), scale_grad_by_freq, sparse)
     if max_norm is not None:
         if out is not None:
             write_out(_FORWARD, out, *args)  # where that is refused, it is before weight is written
@@ -169,11 +172,10 @@ def embedding(
 
 def _of_jagged(input: Tensor, *args: Any, out: Tensor | None) -> Tensor:
     """Rows for the indices of a nested tensor, nested alike."""
-    if out is not None or input.lengths() is not None:
-        wrong = "out" if out is not None else "input"
-        raise ValueError(
-            f"embedding: {wrong} is given with nested indices that cannot have it; want them contiguous, and no out"
-        )
+    if out is not None:
+        raise ValueError("embedding: out does not go with nested indices; use the result")
+    if input.lengths() is not None:
+        raise ValueError("embedding: input is nested with gaps between its rows; want it contiguous")
     rows = embedding(input.values(), *args)
     y: Tensor = torch.nested.nested_tensor_from_jagged(rows, input.offsets(), jagged_dim=input._ragged_idx)
     return y
@@ -229,10 +231,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
     if has_tangent(weight):
         raise NotImplementedError("embedding_renorm_: weight has a tangent, and there is no derivative in forward mode")
-    if not is_dynamo_compiling() and weight.is_inference() and not torch.is_inference_mode_enabled():
-        raise RuntimeError(
-            "embedding_renorm_: weight is an inference tensor; want a clone of it, or torch.inference_mode()"
-        )
+    check_not_inference("embedding_renorm_: weight", weight)
     _renorm(weight, indices, max_norm, norm_type)
     return weight
 

@@ -16,13 +16,13 @@ from .._op import Op, is_traced
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums
+from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.
 _LOW, _HIGH = -127, 127
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _CODES = Op(
     "quantized_linear_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
@@ -129,7 +129,7 @@ class _QuantizedLinear(torch.autograd.Function):
             grad_x = rounded(product(flat, w), x_type).reshape(*grad_y.shape[:-1], w.shape[1])
         if ctx.needs_input_grad[1]:
             x = as_matrix(_dequantize_rows(x_codes, x_scale, flat.dtype))
-            grad_w = rounded(product(flat.t(), x), w_type)
+            grad_w = weight_gradient(flat, x, w_type)
         if ctx.needs_input_grad[2]:
             grad_b = row_sums(flat, b_type)
         return grad_x, grad_w, grad_b
@@ -158,8 +158,8 @@ def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor
 
 def _odd_tensors(input: Tensor, weight: Tensor) -> Exception:
     for name, t in (("input", input), ("weight", weight)):
-        if t.dtype not in _FLOATS:
-            return ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, _FLOATS))}")
+        if t.dtype not in FLOATS:
+            return ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
     return ValueError(f"quantized_linear: weight is on {weight.device}; want {input.device}, where input is")
 
 
@@ -172,7 +172,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
     check_tensors("quantized_linear", input=input, weight=weight)
-    if input.dtype not in _FLOATS or weight.dtype not in _FLOATS or input.device != weight.device:
+    if input.dtype not in FLOATS or weight.dtype not in FLOATS or input.device != weight.device:
         raise _odd_tensors(input, weight)
     if input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
