@@ -139,7 +139,8 @@ const fakeQuantizeRange = 1 << 23
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
 func (o familyOp) checkRange(p *Problem) error {
-	lo, hi := cpu.ComputeType(p.DType(o.compute)).WholeRange()
+	computed := cpu.ComputeType(p.DType(o.compute))
+	lo, hi := computed.WholeRange()
 	name := "the range of exact whole numbers"
 	if o.name == "fake_quantize" {
 		lo, hi, name = -fakeQuantizeRange, fakeQuantizeRange, "the range of fake-quantized codes"
@@ -148,6 +149,9 @@ func (o familyOp) checkRange(p *Problem) error {
 		name = d.String()
 		codeLo, codeHi := d.WholeRange()
 		if d.IsFloat() { // codes that are computed with as they are
+			if lo > codeLo {
+				name += " computed in " + computed.String()
+			}
 			codeLo, codeHi = max(lo, codeLo), min(hi, codeHi)
 		}
 		lo, hi = codeLo, codeHi

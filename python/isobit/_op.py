@@ -275,6 +275,8 @@ class Op:
             return self.dispatch(*args)
         try:
             if torch._C._are_functorch_transforms_active():
+                if _is_functionalized():  # which autograd.Function does not take
+                    return self.dispatch(*args)
                 if not self.is_linear and _forward_levels() > 1:
                     raise NotImplementedError(
                         f"isobit::{self.name} has one derivative in forward mode: a second one wants reverse mode, jacrev(jacrev(f))"
@@ -299,10 +301,18 @@ def is_traced() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
+def _transforms() -> list[Any]:
+    """Which of torch.func's transforms are active, from the outermost to the innermost."""
+    return [i.key() for i in torch._C._functorch.get_interpreter_stack() or ()]
+
+
+def _is_functionalized() -> bool:
+    return _transforms()[-1] == torch._C._functorch.TransformType.Functionalize
+
+
 def _forward_levels() -> int:
-    """How many of torch.func's transforms that are active are forward mode: a jvp sees the tensors of one of them."""
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return sum(i.key() == torch._C._functorch.TransformType.Jvp for i in stack)
+    """How many of the active transforms are forward mode: a jvp sees the tensors of one of them."""
+    return _transforms().count(torch._C._functorch.TransformType.Jvp)
 
 
 def has_tangent(*values: Any) -> bool:

@@ -48,6 +48,8 @@ def test_observers_of_torch_ao_can_be_used():
         assert_same(ours.scale, theirs.scale)
         assert (y - theirs(x)).abs().max() <= theirs.scale.max()
         assert_same(isobit.nn.convert(ours)(x), ours.eval()(x))
+    with pytest.raises(ValueError, match="qscheme is torch.per_channel_affine_float_qparams; want one of"):
+        ObservedFakeQuantize(ao.PerChannelMinMaxObserver, qscheme=torch.per_channel_affine_float_qparams)
     with pytest.raises(TypeError, match="cannot be dynamic"):
         ObservedFakeQuantize(ao.HistogramObserver, is_dynamic=True)
     with pytest.raises(TypeError, match="observer is a Linear"):
@@ -93,8 +95,17 @@ def test_from_config():
     assert (fake.quant_min, fake.quant_max) == (0, 3)
     first = fake(x)
     fake(x * 5)
+    fake(x * torch.inf)
     assert_same(fake(x), first)
+
+    class PerRow:
+        def __init__(self, dim):
+            self.dim = dim
+
+    assert of(dtype="int4", granularity=PerRow(-1)).scheme.grouping.name == "per_token"
     for message, bad in (
+        (r"PerRow\(dim=0\); want dim=-1", {"granularity": PerRow(0)}),
+        ("zero_point_domain is none; want INT", {"group_size": 4, "is_symmetric": False, "zero_point_domain": "none"}),
         ("8-bit float", {"dtype": torch.float32}),
         ("granularity is 'per_what'", {"granularity": "per_what"}),
         ("granularity is None", {}),
@@ -107,6 +118,14 @@ def test_from_config():
     ):
         with pytest.raises(ValueError, match=message):
             of(**{"dtype": "int4", **bad})
+
+
+def test_a_scale_has_the_type_of_the_data():
+    x, fake = draw(64, 16), ObservedFakeQuantize(dtype=torch.qint8, averaging_constant=1.0)
+    fake(x)
+    for dtype in (torch.bfloat16, torch.float64, torch.float32):
+        y = fake.to(dtype).train()(x.to(dtype))
+        assert_same(y, fake.eval()(x.to(dtype)))
 
 
 def test_switches():

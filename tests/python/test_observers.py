@@ -157,6 +157,9 @@ def test_eps_and_arguments():
         torchs = ao.FakeQuantize.with_args(observer=kind, quant_min=0, quant_max=255, dtype=torch.quint8)
         if "Channel" not in kind.__name__:
             assert torchs()(draw(3, 4)).shape == (3, 4)
+    for given in ({}, {"quant_min": 0, "quant_max": 255}, {"quant_min": -7, "quant_max": 9, "dtype": torch.qint8}):
+        ours, theirs = (of(reduce_range=True, **given) for of in (MinMaxObserver, ao.MinMaxObserver))
+        assert (ours.quant_min, ours.quant_max) == (theirs.quant_min, theirs.quant_max)
     for message, bad in (
         ("want one of", {"qscheme": torch.per_channel_affine_float_qparams}),
         ("want -128 <= quant_min", {"quant_min": 9, "quant_max": 3, "dtype": torch.int8}),

@@ -260,6 +260,13 @@ def trace(f, sample):
     assert torch.equal(torch.jit.load(file)(*values), g(*values))
 
 
+def functionalized(f, sample):
+    given = [t.detach() for t in tensors(sample)]  # its gradient is autograd.Function's, which torch does not take here
+    assert torch.equal(
+        torch.func.functionalize(function_of(f, sample, lambda _: True))(*given), f(*sample[0], **sample[1])
+    )
+
+
 def compiled(f, sample):
     torch._dynamo.reset()
     run = torch.compile(f, fullgraph=True, dynamic=True, backend="aot_eager")
@@ -274,6 +281,7 @@ WAYS = {
     "autocast": autocast,
     "checkpoint": checkpoint,
     "trace": trace,
+    "functionalize": functionalized,
     "compile": compiled,
     "aot_autograd": lambda f, s: optests.aot_autograd_check(f, *s, dynamic=True, check_gradients=True),
     "subclass": lambda f, s: composite_compliance.check_all_permutations(f, *s, assert_close),

@@ -15,8 +15,10 @@ from isobit.nn import (
     QuantizedLinear,
     WeightOnlyLinear,
     convert,
+    prepare,
 )
 from kit import assert_same, draw
+from torch.nn.utils import prune
 
 SYMMETRIC, CHANNEL = torch.per_tensor_symmetric, torch.per_channel_symmetric
 PACKED = [getattr(torch, name) for name in ("int8", "uint8", "int4", "uint4") if hasattr(torch, name)]
@@ -206,6 +208,54 @@ def test_a_model_is_served_with_its_bits(name, inplace):
     for bad in (12, -1):
         with pytest.raises(IndexError):
             served[0](torch.tensor([bad]))
+
+
+def test_what_converts_keeps_its_hooks():
+    layer = FakeQuantizedLinear(4, 3, weight_fake_quantizer=ObservedFakeQuantize(dtype=torch.int8, is_dynamic=True))
+    x, model = draw(2, 4), torch.nn.Sequential(layer).eval()
+    layer.register_forward_pre_hook(lambda m, args, kwargs: ((args[0] + 1,), kwargs), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, y: y * 2)
+    assert_same(convert(model)(x), model(x).detach())
+
+    class Mine(FakeQuantizedLinear):
+        def forward(self, input):
+            return super().forward(input) + 1
+
+    with pytest.raises(TypeError, match="a Mine has a forward of its own"):
+        convert(Mine(4, 3))
+    prune.l1_unstructured(layer, "weight", 0.5)
+    with torch.no_grad():
+        layer(x)
+    with pytest.raises(ValueError, match="weight of a FakeQuantizedLinear is no parameter"):
+        convert(model)
+    prune.remove(layer, "weight")
+    assert_same(convert(model)(x), model(x).detach())
+
+
+def test_a_served_layer_says_what_it_wants():
+    int4, tokens = (
+        {"dtype": torch.int4, "granularity": "per_channel"},
+        {"dtype": torch.int8, "granularity": "per_token"},
+    )
+    served = convert(prepare(torch.nn.Linear(6, 3), int4))
+    with pytest.raises(ValueError, match=r"input has shape \[2, 5\]; want \[..., 6\]"):
+        served(draw(2, 5))  # of which a byte of two codes holds the last one, too
+    served = convert(prepare(torch.nn.Linear(6, 3), tokens | {"granularity": "per_channel"}, tokens))
+    with pytest.raises(RuntimeError, match="activation_fake_quantizer is switched off"):
+        served.apply(isobit.nn.disable_fake_quant)(draw(2, 6))
+
+
+def test_a_state_of_doubles_loads():
+    def make(trained):
+        torch.manual_seed(0)
+        model = prepare(torch.nn.Linear(8, 4).double(), ObservedFakeQuantize.with_args(dtype=torch.qint8))
+        if trained:
+            model(draw(2, 8).double())
+        return convert(model)
+
+    trained, other = make(True), make(False)
+    other.load_state_dict(trained.state_dict())
+    assert_same(other(draw(3, 8).double()), trained(draw(3, 8).double()))
 
 
 def test_what_is_switched_off_is_served_as_it_is():

@@ -45,10 +45,19 @@ def check_input(module: torch.nn.Module, x: Any) -> None:
         raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MOST_DIMS}")
 
 
+def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
+    """Raises where x is not an input of a linear layer of so many."""
+    owner = type(module).__name__
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{owner}: input must be a Tensor, not {type(x).__name__}")
+    if x.dim() == 0 or x.shape[-1] != features:
+        raise ValueError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")
+
+
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
-    """Writes a buffer in place, or anew where its shape comes with the data."""
+    """Writes a buffer in place, or anew where its shape or its type comes with the data."""
     buffer = getattr(module, name)
-    if buffer.shape == value.shape:
+    if buffer.shape == value.shape and buffer.dtype == value.dtype:
         buffer.copy_(value)
         return
     fresh = value.detach().clone()  # not an alias: the next write is in place
@@ -74,7 +83,7 @@ def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], pref
     """Gives buffers whose shapes come with the data those of what will be loaded, and its types."""
     for name in names:
         saved, buffer = state_dict.get(prefix + name), getattr(module, name)
-        if saved is not None and buffer is not None and saved.shape != buffer.shape:
+        if saved is not None and buffer is not None and (saved.shape, saved.dtype) != (buffer.shape, buffer.dtype):
             setattr(module, name, torch.empty_like(saved, device=buffer.device))
 
 

@@ -135,6 +135,11 @@ class Grouping:
         return sums
 
 
+def quotient(x: Tensor, number: float) -> Tensor:
+    """x / number, rounded once: on a GPU torch multiplies by the reciprocal of a number that is no tensor there."""
+    return x / torch.full_like(x, number)
+
+
 def code_type(owner: str, dtype: Any) -> tuple[torch.dtype, int, int]:
     """What codes of a dtype are kept as, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
     torchao's enumeration, or names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 
@@ -16,7 +17,11 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
 
     The bits are those of ``module.eval()``. A part that several parents share is converted once. With
     ``inplace`` the parts of module itself are replaced; what comes back is another module where module has a
-    served form. A converted module's state_dict loads into another converted one, trained or not."""
+    served form, and keeps the forward hooks. A converted module's state_dict loads into another converted one,
+    trained or not.
+
+    Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
+    and TypeError for one with a forward that its served form would not have."""
     check_module("convert", module)
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
@@ -26,10 +31,30 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
 def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Module]) -> torch.nn.Module:
     if module in done:
         return done[module]
-    served = getattr(module, "served", None)
-    done[module] = served().eval() if callable(served) else module
+    done[module] = _served(module) if callable(getattr(module, "served", None)) else module
     if done[module] is module:
         for name, child in module._modules.items():  # named_children leaves out what it has named
             if child is not None:
                 module._modules[name] = _convert(child, done)
     return done[module]
+
+
+_HOOKS = [f"_forward{kind}_hooks{which}" for kind in ("", "_pre") for which in ("", "_with_kwargs")]
+
+
+def _served(module: Any) -> torch.nn.Module:
+    """The served form of a part, with its hooks."""
+    owner = type(module).__name__
+    if "weight" in vars(module):
+        raise ValueError(f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning")
+    # A forward of a subclass, beside the served form of its base.
+    forward, served = (
+        next(i for i, c in enumerate(type(module).__mro__) if n in vars(c)) for n in ("forward", "served")
+    )
+    if forward < served or "forward" in vars(module):
+        raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
+    result: torch.nn.Module = module.served().eval()
+    if result is not module:
+        for name in (*_HOOKS, "_forward_hooks_always_called"):
+            setattr(result, name, getattr(module, name))
+    return result

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from ._fake_quantizer import FakeQuantizer, Parameters, has_value, is_exporting
-from ._scheme import Grouping, Scheme, code_type
+from ._scheme import Grouping, Scheme, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
 
@@ -132,7 +132,7 @@ class FakeQuantize(FakeQuantizer):
         one = torch.ones_like(size)
         sums = self.scheme.grouping.sums
         mean = sums(size, one) / sums(one, one)
-        scale = 2 * mean / math.sqrt(self.quant_max)
+        scale = quotient(2 * mean, math.sqrt(self.quant_max))
         return torch.where(scale > 0, scale, torch.ones_like(scale))
 
     def _check_start(self) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..ops.embedding import embedding
-from ._fake_quantizer import FakeQuantizer, check_input
+from ._fake_quantizer import FakeQuantizer, check_features, check_input
 from ._linear import Operand, trained_linear
 from .embedding import Embedding
 from .observed_fake_quantize import ObservedFakeQuantize
@@ -35,7 +35,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
     - all else: isobit.linear of the values;
     - ``exact=False``: torch's linear of the values, which trades the bits for the speed of its 16-bit types.
 
-    ``forward(input)``: float [..., in_features] to [..., out_features] of input's dtype. Gradients are those
+    ``forward(input)``: float [..., in_features] to [..., out_features] of input's dtype; within autocast
+    products of values have autocast's, as torch's linear, products of codes input's still. Gradients are those
     of a linear layer of the fake-quantized input and weight. ``served()``, and convert, keep the weight as
     codes, with the bits of eval mode."""
 
@@ -68,11 +69,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if self.activation_fake_quantizer is not None:
             check_input(self, input)
-        elif not isinstance(input, Tensor):
-            raise TypeError(f"{type(self).__name__}: input must be a Tensor, not {type(input).__name__}")
-        if input.dim() == 0 or input.shape[-1] != self.in_features:
-            owner, shape = type(self).__name__, list(input.shape)
-            raise ValueError(f"{owner}: input has shape {shape}; want [..., {self.in_features}]")
+        check_features(self, input, self.in_features)
         x = Operand.of(self.activation_fake_quantizer, input)
         return trained_linear(x, Operand.of(self.weight_fake_quantizer, self.weight), self.bias, self.exact)
 

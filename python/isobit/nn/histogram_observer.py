@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ._fake_quantizer import check_input
-from ._scheme import Grouping
+from ._scheme import Grouping, quotient
 from .observers import EPS, MinMaxObserver
 
 _PARTS = 16  # of a bin, where its elements go over to other bins
@@ -117,7 +117,7 @@ class HistogramObserver(MinMaxObserver):
     def _choose(self, low: Tensor, high: Tensor, histogram: Tensor) -> tuple[Tensor, Tensor]:
         if bool(low < high):  # neither one value nor NaN
             start, end = _least_error(histogram, self.quant_max - self.quant_min + 1)
-            bottom, width = low.double(), (high.double() - low.double()) / self.bins
+            bottom, width = low.double(), quotient(high.double() - low.double(), self.bins)
             low, high = ((bottom + width * bin).to(low.dtype) for bin in (start, end + 1))
         return self.scheme.choose_for_range(low, high)
 
@@ -147,7 +147,7 @@ def _widened(histogram: Tensor, low: Tensor, high: Tensor, new_low: Tensor, new_
     part = torch.arange(bins * _PARTS, device=histogram.device)
     count, nth = histogram.repeat_interleave(_PARTS), part % _PARTS
     share = count * (nth + 1) // _PARTS - count * nth // _PARTS
-    middle = low.double() + (part.double() + 0.5) / _PARTS * ((high.double() - low.double()) / bins)
+    middle = low.double() + (part.double() + 0.5) / _PARTS * quotient(high.double() - low.double(), bins)
     return torch.zeros_like(histogram).scatter_add_(0, _bin_of(middle, new_low, new_high, bins), share)
 
 
@@ -178,12 +178,12 @@ def _error(histogram: Tensor, start: int, end: int, codes: int) -> float:
     nearest of them, in bins and squared bins, as if elements were spread evenly over their bin. float64."""
     width = (end - start + 1) / codes  # of what one code stands for
     begin = torch.arange(len(histogram), dtype=torch.float64, device=histogram.device) - start
-    first = (begin / width).floor().clamp(0, codes - 1)
-    last = ((begin + 1) / width).floor().clamp(0, codes - 1)
+    first = quotient(begin, width).floor().clamp(0, codes - 1)
+    last = quotient(begin + 1, width).floor().clamp(0, codes - 1)
     from_first = begin - (first + 0.5) * width
     from_last = begin + 1 - (last + 0.5) * width
     half = (width / 2) * (width / 2) * (width / 2)
     cubes = half - from_first * from_first * from_first
     cubes = cubes + (last - first - 1) * (2 * half)
     cubes = cubes + (from_last * from_last * from_last + half)
-    return float(Grouping().sums(histogram.double(), cubes / 3))
+    return float(Grouping().sums(histogram.double(), quotient(cubes, 3)))

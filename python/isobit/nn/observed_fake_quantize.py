@@ -14,7 +14,7 @@ from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 from .fake_quantize import FakeQuantize
-from .observers import PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver
+from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver
 
 
 def scheme_of(observer: Any) -> Scheme:
@@ -26,6 +26,10 @@ def scheme_of(observer: Any) -> Scheme:
         axis = observer.ch_axis if observer.qscheme in PER_CHANNEL else None
         bounds = int(observer.quant_min), int(observer.quant_max)
         symmetric = observer.qscheme in SYMMETRIC
+        if observer.qscheme not in KNOWN:
+            raise ValueError(
+                f"ObservedFakeQuantize: qscheme is {observer.qscheme}; want one of {', '.join(map(str, KNOWN))}"
+            )
         if symmetric and low >= 0:
             symmetric = False  # torch.ao has a middle of its own
     except (AttributeError, TypeError) as missing:

@@ -16,7 +16,7 @@ from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
-_KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
+KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
 ROUNDINGS = ("nearest", "reciprocal")
 
@@ -26,7 +26,7 @@ class MinMaxObserver(torch.nn.Module):
 
     The arguments are those of ``torch.ao.quantization.MinMaxObserver``. dtype: that of the codes, quint8,
     qint8, any integer of 1 to 8 bits, or an 8-bit float; its range is quant_min to quant_max unless they
-    are given, and half of that with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
+    are given, and both are halved with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
     along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
     ``block_size`` for one for each block. Scales are rounded to ``scale_dtype`` if there is one; ``rounding`` is
     fake_quantize's. ``is_dynamic`` is kept for torch.ao's FakeQuantize, which asks for it.
@@ -70,10 +70,11 @@ class MinMaxObserver(torch.nn.Module):
             raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
         if scale_dtype is not None and scale_dtype not in FLOATS:
             raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
-        if qscheme not in _KNOWN:
-            raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, _KNOWN))}")
+        if qscheme not in KNOWN:
+            raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, KNOWN))}")
         kept, low, high = code_type(owner, dtype)
-        low_default, high_default = (low // 2, high // 2) if reduce_range else (low, high)
+        bounds = low if quant_min is None else quant_min, high if quant_max is None else quant_max
+        least, most = (b // 2 if reduce_range else b for b in bounds)
         if grouping is None:
             whole = group_size is None and block_size is None
             grouping = Grouping.of(ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
@@ -83,8 +84,8 @@ class MinMaxObserver(torch.nn.Module):
         self.is_dynamic = is_dynamic
         self.scheme = Scheme(
             grouping,
-            low_default if quant_min is None else quant_min,
-            high_default if quant_max is None else quant_max,
+            least,
+            most,
             kept,
             qscheme in SYMMETRIC,
             eps,
@@ -191,6 +192,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         c = self.averaging_constant
+        if c == 0:  # not even by an infinity, which times 0 is a NaN
+            return self.min_val, self.max_val
         return self.min_val + c * (low - self.min_val), self.max_val + c * (high - self.max_val)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._load import PACKED
 from ..ops._families import FLOAT8
-from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting, resize_for_loading
+from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, resize_for_loading
 from ._linear import LINEAR, Operand, product_of, served_linear
 from ._scheme import Scheme, code_type
 
@@ -100,6 +100,12 @@ class ServedWeight(torch.nn.Module):
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
         return super()._apply(fn, recurse)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        saved = state_dict.get(prefix + "scale")
+        if saved is not None and self.scale is not None and saved.shape == self.scale.shape:
+            resize_for_loading(self, state_dict, prefix, "scale")  # its type may be another before a first batch
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def kept(self, codes: Tensor) -> tuple[Scheme, Tensor]:
         """Codes, or rows of them, with their scheme. torch can export 4-bit types, but not save them: there,
         and only there, they are unpacked."""
@@ -160,7 +166,13 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         self.register_buffer("bias", _kept(bias))
 
     def forward(self, input: Tensor) -> Tensor:
+        check_features(self, input, self.weight.columns)
         x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
+        if self.product == "integer" and x.scheme is None:
+            name = type(self).__name__
+            raise RuntimeError(
+                f"{name}: the activation_fake_quantizer is switched off; want it on: the product is one of its codes"
+            )
         if self.product in LINEAR:
             return LINEAR[self.product](x.values(), w(), self.bias)
         assert w.scheme is not None and w.scale is not None

@@ -31,12 +31,18 @@ _DEFAULTS: dict[str, Any] = {
 _GRANULARITIES = {
     "pertensor": lambda g: Grouping(),
     "pertoken": lambda g: Grouping("per_token"),
-    "perrow": lambda g: Grouping("per_token"),
+    "perrow": lambda g: _rows(getattr(g, "dim", -1)),
     "peraxis": lambda g: Grouping("per_channel", g.axis),
     "perchannel": lambda g: Grouping("per_channel", 0),
     "pergroup": lambda g: Grouping.of(None, g.group_size, None),
     "perblock": lambda g: Grouping.of(None, None, g.block_size),
 }
+
+
+def _rows(dim: int) -> Grouping:
+    if dim != -1:
+        raise ValueError(f"from_config: granularity is PerRow(dim={dim}); want dim=-1, or PerAxis")
+    return Grouping("per_token")
 
 
 def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
@@ -64,6 +70,8 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     domain = fields["zero_point_domain"]
     if domain is not None and getattr(domain, "name", str(domain)).upper() not in ("INT", "NONE"):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT")
+    if domain is not None and getattr(domain, "name", str(domain)).upper() == "NONE" and not _symmetric(fields):
+        raise ValueError(f"from_config: zero_point_domain is {domain}; want INT where it is not symmetric")
     return fields
 
 
