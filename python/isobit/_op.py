@@ -296,6 +296,16 @@ def wants_gradient(*values: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
 
 
+def wants_derivative(*values: Any) -> bool:
+    """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
+    the tensors of torch.func's transforms."""
+    if is_dynamo_compiling():
+        return wants_gradient(*values)
+    if is_traced():
+        return False
+    return torch._C._are_functorch_transforms_active() or wants_gradient(*values) or has_tangent(*values)
+
+
 def is_traced() -> bool:
     """Whether torch.jit.trace records: what it records serves, and has no gradient."""
     return torch._C._get_tracing_state() is not None

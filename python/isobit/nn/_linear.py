@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
-from .._gradient import once, rounded, wide_for
+from .._gradient import no_forward_mode, once, rounded, wide_for
 from .._load import PACKED
-from .._op import is_traced
+from .._op import wants_derivative
 from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
@@ -52,7 +53,7 @@ class Operand(NamedTuple):
         return Operand(tensor, self.scheme, scale, zero_point, self.grad_factor)
 
     def wants_gradient(self) -> bool:
-        return any(t is not None and t.requires_grad for t in (self.tensor, self.scale, self.zero_point))
+        return wants_derivative(self.tensor, self.scale, self.zero_point)
 
 
 def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
@@ -108,7 +109,7 @@ def served_linear(
     )
 
 
-class _Linear(torch.autograd.Function):
+class _StraightThrough(torch.autograd.Function):
     """The value that serving computes, with the gradient of linear(x, weight, bias)."""
 
     generate_vmap_rule = True
@@ -141,6 +142,18 @@ class _Linear(torch.autograd.Function):
         return grad_x, grad_w, grad_b, None
 
 
+class _NotForward(_StraightThrough):
+    """The same with words for forward mode, which Dynamo does not take."""
+
+    jvp = staticmethod(no_forward_mode("a linear layer of codes"))
+
+
+def straight_through(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
+    """value, with the gradient of linear(x, weight, bias)."""
+    y: Tensor = (_StraightThrough if is_dynamo_compiling() else _NotForward).apply(x, weight, bias, value)
+    return y
+
+
 def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool) -> Tensor:
     """The product of a layer in training: the value that serving computes, with straight-through gradients."""
     kind = product_of(x.scheme, weight.scheme, exact)
@@ -157,8 +170,6 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
     value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
-    wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
-    if is_traced() or not torch.is_grad_enabled() or not wants:
+    if not (x.wants_gradient() or weight.wants_gradient() or wants_derivative(bias)):
         return value
-    y: Tensor = _Linear.apply(x.values() if values is None else values, weight.values(), bias, value)
-    return y
+    return straight_through(x.values() if values is None else values, weight.values(), bias, value)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._gradient import widest
+from .._op import wants_derivative
+from ..ops.dequantize import dequantize_per_token
 from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
+from ._fake_quantizer import check_features
+from ._linear import straight_through
 
 torch.fx.wrap("linear")
 torch.fx.wrap("quantized_linear")
@@ -44,7 +49,7 @@ class QuantizedLinear(torch.nn.Linear):
 
 
 class ServedLinear(torch.nn.Module):
-    """A linear layer of int8 codes: what QuantizedLinear becomes for inference. It has no gradient.
+    """A linear layer of int8 codes: what QuantizedLinear becomes for inference, with the same gradient of input.
 
     The arguments are what ``QuantizedLinear.export()`` gives: weight_codes int8 [N, K], weight_scale [N], bias [N]."""
 
@@ -59,8 +64,16 @@ class ServedLinear(torch.nn.Module):
         self.register_buffer("bias", bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        codes, scale, _ = quantize_per_token_dynamic(input, torch.int8, quant_min=_LOW, quant_max=_HIGH)
-        return quantized_linear_codes(codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype)
+        check_features(self, input, self.weight_codes.shape[1])
+        plain = input.detach()
+        codes, scale, _ = quantize_per_token_dynamic(plain, torch.int8, quant_min=_LOW, quant_max=_HIGH)
+        y = quantized_linear_codes(codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype)
+        if not wants_derivative(input):
+            return y
+        weight = dequantize_per_token(
+            self.weight_codes, self.weight_scale, None, _LOW, _HIGH, torch.int8, widest(input).dtype
+        )
+        return straight_through(input, weight, None, y)
 
     def extra_repr(self) -> str:
         rows, columns = self.weight_codes.shape

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._load import PACKED
 from ..ops._families import FLOAT8
 from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, resize_for_loading
-from ._linear import LINEAR, Operand, product_of, served_linear
+from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type
 
 
@@ -146,7 +146,7 @@ class ServedWeight(torch.nn.Module):
 
 class ServedFakeQuantizedLinear(torch.nn.Module):
     """What FakeQuantizedLinear becomes. ``weight`` holds codes; ``forward(input)``, of [..., K], gives
-    [..., N] with the bits of the trained layer in eval mode. It has no parameters."""
+    [..., N] with the bits of the trained layer in eval mode, and the same gradient of input. It has no parameters."""
 
     bias: Tensor | None
 
@@ -176,7 +176,10 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         if self.product in LINEAR:
             return LINEAR[self.product](x.values(), w(), self.bias)
         assert w.scheme is not None and w.scale is not None
-        return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
+        if self.product != "integer" or not x.wants_gradient():  # weight_only_linear has the gradient itself
+            return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
+        value = served_linear(self.product, x.detached(), *w.kept(w.codes), w.scale, w.zero_point, self.bias)
+        return straight_through(x.values(), w(), None, value)
 
     def extra_repr(self) -> str:
         return f"product={self.product}, bias={self.bias is not None}"

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
-from .._gradient import once, rounded, widest
-from .._op import Op, is_traced
+from .._gradient import no_forward_mode, once, rounded, widest
+from .._op import Op, has_tangent, is_traced
 from .._out import copy_out
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
@@ -135,6 +135,12 @@ class _QuantizedLinear(torch.autograd.Function):
         return grad_x, grad_w, grad_b
 
 
+class _Transformed(_QuantizedLinear):
+    """The same with words for forward mode, which Dynamo does not take."""
+
+    jvp = staticmethod(no_forward_mode("isobit.quantized_linear"))
+
+
 class _Eager(torch.autograd.Function):
     """The same without torch.func's calling convention, which costs 15 us a call."""
 
@@ -145,6 +151,7 @@ class _Eager(torch.autograd.Function):
         return output
 
     backward = _QuantizedLinear.backward
+    jvp = _Transformed.jvp
 
 
 def _quantize_rows(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,8 +190,9 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
             raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
-    if not is_dynamo_compiling() and (is_traced() or not torch.is_grad_enabled()):
+    if not is_dynamo_compiling() and (is_traced() or not (torch.is_grad_enabled() or has_tangent(input, weight, bias))):
         return _QuantizedLinear.forward(input, weight, bias)[0]
-    if is_dynamo_compiling() or torch._C._are_functorch_transforms_active():
+    if is_dynamo_compiling():
         return _QuantizedLinear.apply(input, weight, bias)[0]
-    return _Eager.apply(input, weight, bias)[0]
+    kind = _Transformed if torch._C._are_functorch_transforms_active() else _Eager
+    return kind.apply(input, weight, bias)[0]
