@@ -209,6 +209,8 @@ clean() {
   rm -rf build dist python/isobit/lib python/isobit/include python/isobit/_C.abi3.so .venv/.linked
 }
 
+usage() { sed -n '2,/^# Needs/s/^# \{0,1\}//p' build.sh; }
+
 verb=${1:-help}
 [ $# -eq 0 ] || shift
 case $verb in
@@ -223,5 +225,9 @@ ptx) venv; part cuda/ptx.sh "$@" ;;
 emulate) part tests/emulate.sh "$@" ;;
 gpu-check) [ -e build/libisobit.so.1 ] || lib; part cuda/gpu-check.sh "$@" ;;
 clean) clean ;;
-*) sed -n '2,/^# Needs/s/^# \{0,1\}//p' build.sh ;;
+help) usage ;;
+*)
+  usage >&2
+  stop "no such command: $verb"
+  ;;
 esac

@@ -15,7 +15,7 @@ include=$headers/nvidia/cuda_runtime/include
 
 # The package that this Python has, if it is of that version: a wheel's build environment does.
 installed() {
-  $python -c '
+  "$python" -c '
 import sys
 from importlib.metadata import distribution
 name, version = sys.argv[1].split("==")
@@ -27,27 +27,34 @@ print(found.locate_file("nvidia/cuda_runtime/include"))' "$package" 2>/dev/null
 # Headers are the same for every processor, and not every release is made for every one.
 download() {
   new=$headers.$$ # another build may do the same
-  wheel="--no-deps --only-binary=:all: --target $new"
-  for installer in \
-    "$python -m pip install --disable-pip-version-check --retries 2 --platform manylinux1_x86_64" \
-    "${UV:-uv} pip install --python $python --python-platform x86_64-unknown-linux-gnu" \
-    "$python -m uv pip install --python $python --python-platform x86_64-unknown-linux-gnu"; do
-    # shellcheck disable=SC2086 # these are several words
-    if $installer -q $wheel "$package" >>"$folder/log" 2>&1; then
-      mv "$new" "$headers" 2>/dev/null || rm -rf "$new"
-      return
-    fi
-    rm -rf "$new"
-  done
+  uv_for="--python-platform x86_64-unknown-linux-gnu --python"
+  # shellcheck disable=SC2086 # these are several words
+  if try "$python" -m pip install --disable-pip-version-check --retries 2 --platform manylinux1_x86_64 ||
+    try "${UV:-uv}" pip install $uv_for "$python" || try "$python" -m uv pip install $uv_for "$python"; then
+    mv "$new" "$headers" 2>/dev/null || rm -rf "$new"
+    return
+  fi
   cat "$folder/log" >&2
   echo "cuda/setup.sh: cannot install $package" >&2
   exit 1
+}
+
+# Runs an installer.
+try() {
+  rm -rf "$new"
+  "$@" -q --no-deps --only-binary=:all: --target "$new" "$package" >>"$folder/log" 2>&1
 }
 
 if [ ! -e "$include/cuda.h" ]; then
   : >"$folder/log"
   include=$(installed) || { include=$headers/nvidia/cuda_runtime/include && download; }
 fi
+case $include in
+*[[:space:]]*) # of a Python whose path has blanks, which are between flags
+  ln -sfn "$include" "$folder/include"
+  include=$folder/include
+  ;;
+esac
 [ -e "$folder/libcuda.a" ] || printf '!<arch>\n' >"$folder/libcuda.a"
 # These replace Go's own -g -O2.
 echo "CGO_CFLAGS=-O2 -I$include"

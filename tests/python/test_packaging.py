@@ -76,6 +76,20 @@ def test_extension_without_python_headers(tmp_path):
     use(tmp_path)
 
 
+def test_a_python_whose_path_has_a_blank(tmp_path, monkeypatch):
+    python = tmp_path / "a b" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && touch "${0%/*}/cuda.h" && echo "${0%/*}" || echo "$@"\n')
+    python.chmod(0o755)
+    command = ["sh", str(ROOT / "cuda/setup.sh"), str(tmp_path / "out")]
+    env = {**os.environ, "PYTHON": str(python)}
+    lines = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0] == f"CGO_CFLAGS=-O2 -I{tmp_path}/out/include" and (tmp_path / "out/include/cuda.h").exists()
+    monkeypatch.setattr(sys, "executable", str(python))
+    said = subprocess.run([build_native.zig_cc(tmp_path), "-o", "x y"], check=True, capture_output=True, text=True)
+    assert said.stdout.startswith("-m ziglang cc -target ") and said.stdout.endswith("-o x y\n")
+
+
 @pytest.mark.skipif(not os.environ.get("ISOBIT_TEST_INSTALL"), reason="downloads 200 MB; ISOBIT_TEST_INSTALL=1 runs it")
 def test_install_without_compilers(tmp_path):
     """pip install where neither Go nor a C compiler is on PATH."""
