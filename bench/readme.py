@@ -1,4 +1,4 @@
-"""Writes the table of speeds in README.md from the results of each family of processors.
+"""Writes the tables of speeds, the project's README's and this folder's, from the results of each family of processors.
 
 python bench/readme.py
 """
@@ -6,11 +6,9 @@ python bench/readme.py
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parent / "README.md"
 BEGIN, END = "<!-- speed table: made by bench/readme.py -->\n", "<!-- end of speed table -->\n"
 PROCESSORS = {"amd-family-25": "Zen 4", "amd-family-26": "Zen 5"}  # as folders of results are named
 
@@ -101,15 +99,20 @@ def others(measured: dict[str, Results]) -> str:
     return table(["op", *(f"{name}, {n} thread{'s' * (n > 1)}" for name in measured for n in (1, 2))], rows)
 
 
-def section() -> str:
+def pages() -> dict[Path, str]:
+    """What each page is to say."""
     folders = {name: HERE / "results" / folder / "results.json" for folder, name in PROCESSORS.items()}
     measured = {name: json.loads(path.read_text()) for name, path in folders.items() if path.exists()}
-    return f"{targets(measured)}\nTimes PyTorch eager:\n\n{others(measured)}"
+    written = {}
+    for path, text in ((HERE.parent / "README.md", targets(measured)), (HERE / "README.md", others(measured))):
+        before, rest = path.read_text().split(BEGIN)
+        written[path] = before + BEGIN + text + END + rest.split(END)[1]
+    return written
 
 
-def update(write: Callable[[str], object] = README.write_text) -> None:
-    before, rest = README.read_text().split(BEGIN)
-    write(before + BEGIN + section() + END + rest.split(END)[1])
+def update() -> None:
+    for path, text in pages().items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":
