@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -200,9 +201,9 @@ func convertFrom[T any, W float64 | int64](t kernel.Threads, z *cpuTensor, x []T
 	case tensor.F64:
 		kernel.Map(t, 4, elements[float64](z), x, float)
 	case tensor.F16:
-		kernel.Map(t, 8, elements[tensor.F16Bits](z), x, func(v T) tensor.F16Bits { return tensor.ToF16(toOdd(float(v))) })
+		kernel.Map(t, 8, elements[tensor.F16Bits](z), x, func(v T) tensor.F16Bits { return tensor.ToF16(cpu.ToOdd(float(v))) })
 	case tensor.BF16:
-		kernel.Map(t, 8, elements[tensor.BF16Bits](z), x, func(v T) tensor.BF16Bits { return tensor.ToBF16(toOdd(float(v))) })
+		kernel.Map(t, 8, elements[tensor.BF16Bits](z), x, func(v T) tensor.BF16Bits { return tensor.ToBF16(cpu.ToOdd(float(v))) })
 	case tensor.S8:
 		f := limit(math.MinInt8, math.MaxInt8)
 		kernel.Map(t, 4, elements[int8](z), x, func(v T) int8 { return int8(f(v)) })
@@ -216,18 +217,5 @@ func convertFrom[T any, W float64 | int64](t kernel.Threads, z *cpuTensor, x []T
 		kernel.Map(t, 4, elements[int64](z), x, whole)
 	default:
 		kernel.Map(t, 4, elements[uint8](z), x, func(v T) uint8 { return truth(float(v) != 0) })
-	}
-}
-
-// toOdd narrows without losing which way a later rounding must go: an inexact
-// result gets an odd last bit, so that rounding twice is rounding once.
-func toOdd(v float64) float32 {
-	f := float32(v)
-	if d := float64(f); d == v || v != v || math.IsInf(d, 0) {
-		return f
-	} else if b := math.Float32bits(f); math.Abs(d) > math.Abs(v) {
-		return math.Float32frombits((b - 1) | 1)
-	} else {
-		return math.Float32frombits(b | 1)
 	}
 }

@@ -91,7 +91,7 @@ func storeNumeric[C Compute, T numeric](p unsafe.Pointer, stride int64, src []C)
 
 func storeF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
 	for i, v := range src {
-		*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToF16(toOdd(v))
+		*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToF16(ToOdd(v))
 	}
 }
 
@@ -104,7 +104,7 @@ func storeBF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
 		return
 	}
 	for i, v := range src {
-		*(*tensor.BF16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToBF16(toOdd(v))
+		*(*tensor.BF16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToBF16(ToOdd(v))
 	}
 }
 
@@ -155,10 +155,10 @@ func gatherBF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
 	}
 }
 
-// toOdd narrows to float32 so that a further rounding to 16 bits is as if the
+// ToOdd narrows to float32 so that a further rounding to 16 bits is as if the
 // value had been rounded once: an inexact result takes the neighbour with an
 // odd last bit, which no 16-bit rounding mistakes for a tie.
-func toOdd[C Compute](v C) float32 {
+func ToOdd[C Compute](v C) float32 {
 	f := float32(v)
 	if C(f) == v || v != v {
 		return f

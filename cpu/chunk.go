@@ -10,6 +10,7 @@ const ChunkSize = 256
 type Chunks[C Compute] struct {
 	scratch *Scratch
 	first   int
+	from    int // the first element of each block
 	width   int
 	count   int64 // contributions so far
 }
@@ -19,11 +20,24 @@ func NewChunks[C Compute](s *Scratch, first, width int) Chunks[C] {
 	return Chunks[C]{scratch: s, first: first, width: width}
 }
 
-func (c *Chunks[C]) level(k int) []C { return BlockOf[C](c.scratch, c.first+1+k, c.width) }
+// Column returns the sum of element i alone, which has had count contributions
+// of its own.
+func (c *Chunks[C]) Column(i int, count int64) Chunks[C] {
+	return Chunks[C]{scratch: c.scratch, first: c.first, from: c.from + i, width: 1, count: count}
+}
+
+// Running returns the running sum, whatever it holds.
+func (c *Chunks[C]) Running() []C { return c.block(0) }
+
+func (c *Chunks[C]) level(k int) []C { return c.block(1 + k) }
+
+func (c *Chunks[C]) block(number int) []C {
+	return BlockOf[C](c.scratch, c.first+number, c.from+c.width)[c.from:]
+}
 
 // Next returns the running sum that the next contribution is to be added to.
 func (c *Chunks[C]) Next() []C {
-	acc := BlockOf[C](c.scratch, c.first, c.width)
+	acc := c.Running()
 	if c.count%ChunkSize == 0 {
 		c.pushChunk(acc)
 		clear(acc)
@@ -35,7 +49,7 @@ func (c *Chunks[C]) Next() []C {
 // NextChunk returns the vector that is to be set to the sum of the next n
 // contributions: ChunkSize, or fewer at the end.
 func (c *Chunks[C]) NextChunk(n int) []C {
-	acc := BlockOf[C](c.scratch, c.first, c.width)
+	acc := c.Running()
 	c.pushChunk(acc)
 	c.count += int64(n)
 	return acc
@@ -58,7 +72,7 @@ func (c *Chunks[C]) pushChunk(acc []C) {
 
 // Sum returns the finished sum; +0 without contributions.
 func (c *Chunks[C]) Sum() []C {
-	acc := BlockOf[C](c.scratch, c.first, c.width)
+	acc := c.Running()
 	if c.count == 0 {
 		clear(acc)
 		return acc

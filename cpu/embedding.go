@@ -127,9 +127,9 @@ func (m *Matrix) Row(number, column int64) Span {
 // stride apart.
 func (m *Matrix) rows() bool { return m.Contiguous() && m.Dims == 1 }
 
-// EmbeddingBackward sums rows, such as those of grad_output that one index
-// picked, in Chunk order, into (or onto) a row.
-var EmbeddingBackward = embeddingRows(ByCompute(each(embeddingBackwardGo[float32]), each(embeddingBackwardGo[float64])))
+// RowSums sums rows in Chunk order, into (or onto) a row: those that a bag names,
+// or those of grad_output that one index picked.
+var RowSums = embeddingRows(ByCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
 
 // Destinations returns how many there are.
 func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
@@ -159,7 +159,7 @@ func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
 	}
 }
 
-func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
+func rowSumsGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
 		width := int(min(Block, e.Columns-at))
 		term := BlockOf[C](e.Scratch, 0, width)
@@ -168,7 +168,9 @@ func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 			acc := chunks.Next()
 			Load(term, e.Terms.Row(p, e.Column+at))
 			if e.Factors.P != nil {
-				multiply(term, C(number[e.Factors.DType](e.Factors.At(int64(i)).P)))
+				factor := BlockOf[C](e.Scratch, 1, 1)
+				Load(factor, e.Factors.At(int64(i)))
+				multiply(term, factor[0])
 			}
 			addInto(acc, acc, term)
 		}

@@ -3,8 +3,6 @@ package cpu
 import (
 	"math"
 	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // What bags of embeddings need beside sums of rows (NUMERICS.md, section 5).
@@ -59,24 +57,37 @@ func Touch(s *Scratch, row Span, n int64) {
 }
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
-// it, those elements of the bag's gradient that were chosen at this position.
+// it, those elements of the bag's gradient that were chosen at this position:
+// each column has contributions of its own.
 var BagMaxBackward = embeddingRows(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
 
 func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
 		width := int(min(Block, e.Columns-at))
 		dy := BlockOf[C](e.Scratch, 0, width)
-		chunks := NewChunks[C](e.Scratch, 2, width)
+		chunks, counts := NewChunks[C](e.Scratch, 2, width), e.Scratch.Ints(0, width)
+		sum := chunks.Running()
+		clear(counts)
 		for k, bag := range e.Positions {
-			acc := chunks.Next()
 			Load(dy, e.Terms.Row(bag, e.Column+at))
-			for i, rank := range e.Ranks[bag*e.Width+e.Column+at:][:width] {
-				if int64(rank) == e.Sources[k] {
-					acc[i] += dy[i]
+			rank := uint32(e.Sources[k])
+			for i, chosen := range e.Ranks[bag*e.Width+e.Column+at:][:width] {
+				if chosen != rank {
+					continue
 				}
+				if counts[i]%ChunkSize == 0 {
+					column := chunks.Column(i, counts[i])
+					column.Next()
+				}
+				sum[i] += dy[i]
+				counts[i]++
 			}
 		}
-		finishSum(e, e.Out.At(at), chunks.Sum())
+		for i, count := range counts {
+			column := chunks.Column(i, count)
+			column.Sum()
+		}
+		finishSum(e, e.Out.At(at), chunks.Running())
 	}
 }
 
@@ -108,14 +119,6 @@ func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 		}
 		Store(out.At(at), x)
 	}
-}
-
-// number reads one element of a float type as a float64.
-var number = [tensor.Count]func(unsafe.Pointer) float64{
-	tensor.F32:  func(p unsafe.Pointer) float64 { return float64(*(*float32)(p)) },
-	tensor.F64:  func(p unsafe.Pointer) float64 { return *(*float64)(p) },
-	tensor.F16:  func(p unsafe.Pointer) float64 { return float64((*(*tensor.F16Bits)(p)).Float32()) },
-	tensor.BF16: func(p unsafe.Pointer) float64 { return float64((*(*tensor.BF16Bits)(p)).Float32()) },
 }
 
 // storeInts stores 64-bit numbers as they are.

@@ -6,7 +6,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What stands between EmbeddingBackward and the generated sums of rows.
+// What stands between RowSums and the generated sums of rows.
 
 // rowSum is a generated sum of rows of one type, into those of one.
 type rowSum struct {
@@ -121,8 +121,12 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, 
 }
 
 // sumInChunks sums one destination that the kernel does not store: its chunks
-// are the kernel's results.
+// are the kernel's results. With mode=max, columns have chunks of their own.
 func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
+	if len(e.Ranks) > 0 {
+		bagMaxBackwardGo[C](e)
+		return
+	}
 	for at := int64(0); at < e.Columns; at += Block {
 		width := min(Block, e.Columns-at)
 		chunks := NewChunks[C](e.Scratch, 2, int(width))

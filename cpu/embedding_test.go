@@ -61,7 +61,7 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 	for _, types := range [][2]tensor.DType{
 		{tensor.F32, tensor.F32}, {tensor.F64, tensor.F64}, {tensor.BF16, tensor.BF16}, {tensor.F16, tensor.F16}, {tensor.F32, tensor.BF16}, {tensor.F32, tensor.F16},
 	} {
-		in := Types{Compute: ComputeType(types[0]), In: [4]tensor.DType{types[0]}, Out: [3]tensor.DType{types[1]}}
+		in := Types{Compute: types[0].Compute(), In: [4]tensor.DType{types[0]}, Out: [3]tensor.DType{types[1]}}
 		for _, columns := range []int64{1, 7, 8, 15, 16, 17, 31, 32, 48, 65, 128, 200, 255, 256, 257, 300} {
 			dy, before := elements(r, types[0], rows*columns), elements(r, types[1], results*columns)
 			for mode := range 16 {
@@ -76,12 +76,12 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 				if mode&8 != 0 {
 					e.Factors = elements(r, types[0], terms)
 				}
-				last := len(EmbeddingBackward) - 1
-				definition, _ := EmbeddingBackward[last].Pick(in)
+				last := len(RowSums) - 1
+				definition, _ := RowSums[last].Pick(in)
 				want := copyOf(before, results*columns)
 				e.Out = want
 				definition(&e)
-				for _, row := range EmbeddingBackward[:last] {
+				for _, row := range RowSums[:last] {
 					kernel, ok := row.Pick(in)
 					if !ok || row.Needs > Best() {
 						continue

@@ -56,7 +56,7 @@ func (k *gridKernel) doublePairs(b *GridBlock) {
 
 // doubleGather is doubleBlock by gathers; it reports whether it was possible.
 func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t, second := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype), &b.Second
+	g, t, second := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype), &b.Second
 	steps, ok := stepsOf[C](b, g.lanes)
 	if !ok {
 		return false

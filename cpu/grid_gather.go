@@ -251,7 +251,7 @@ func storeCoords[C Compute](g *gatherCell, c *gridCells, b *GridBlock, planes *[
 
 // sampleGather is sampleBlock by gathers; it reports whether it was possible.
 func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype)
+	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
 	steps, ok := stepsOf[C](b, g.lanes)
 	if !ok || !b.Output.Contiguous() {
 		return false
@@ -273,7 +273,7 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 
 // gradientGather is gradientBlock by gathers.
 func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype)
+	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
 	if b.Mode == Nearest {
 		return clearCoords[C](b)
 	}

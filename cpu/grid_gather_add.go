@@ -15,7 +15,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 	if s.g.Mode == Bilinear {
 		taps = 1 << s.g.Dims
 	}
-	g := cellsFor(k.needs, ComputeType(k.dtype))
+	g := cellsFor(k.needs, k.dtype.Compute())
 	c := locateGather[C](g, b, steps, false, along)
 	if s.g.Mode == Bicubic {
 		addCubic(k, g, s, b, c, along)

@@ -97,11 +97,3 @@ func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
 func always[F any](f F) func(Types) (F, bool) {
 	return func(Types) (F, bool) { return f, true }
 }
-
-// ComputeType returns the type that a storage type computes in.
-func ComputeType(d tensor.DType) tensor.DType {
-	if d == tensor.F64 {
-		return tensor.F64
-	}
-	return tensor.F32
-}

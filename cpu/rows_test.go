@@ -106,7 +106,7 @@ func same(f func(d tensor.DType) [3]tensor.DType) (types [][3]tensor.DType) {
 func compute(types [3]tensor.DType) tensor.DType {
 	for _, d := range types {
 		if d.IsFloat() {
-			return cpu.ComputeType(d)
+			return d.Compute()
 		}
 	}
 	return tensor.F32

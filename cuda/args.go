@@ -74,14 +74,6 @@ func typeNames(types ...tensor.DType) (name string) {
 	return name
 }
 
-// computeType is the type that arithmetic on a storage type is done in.
-func computeType(d tensor.DType) tensor.DType {
-	if d == tensor.F64 {
-		return d
-	}
-	return tensor.F32
-}
-
 // stripeArgs is struct Stripe.
 type stripeArgs struct {
 	reductions, blocks, longest int64

@@ -28,9 +28,9 @@ func Available() error { return driver.Available() }
 
 var driverLock sync.Mutex
 
-// Stand puts another driver in the place of CUDA's until restore is called.
+// ReplaceDriver puts another driver in the place of CUDA's until restore is called.
 // It is for tests; programs made before keep the functions they have loaded.
-func Stand(in Driver) (restore func()) {
+func ReplaceDriver(in Driver) (restore func()) {
 	driverLock.Lock()
 	old := driver
 	driver = in

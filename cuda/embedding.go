@@ -73,7 +73,7 @@ func buildEmbedding(p *Problem, to *Program) error {
 }
 
 func buildRenorm(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	a := renormArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1], maxNorm: p.Float("max_norm")}
 	switch norm := p.Float("norm_type"); {
@@ -112,7 +112,7 @@ func buildRenorm(p *Problem, to *Program) error {
 }
 
 func buildEmbeddingBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
 	a := embeddingBackwardArgs{

@@ -63,7 +63,7 @@ func (b *bagsArgs) locate(r *run, check int, indices, offsets *tensor.View) {
 }
 
 func buildEmbeddingBag(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	rows, columns := p.Shapes[0][0], p.Shapes[0][1]
 	a := bagArgs{
@@ -89,7 +89,7 @@ func buildEmbeddingBag(p *Problem, to *Program) error {
 }
 
 func buildEmbeddingBagWeights(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[1])
+	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	a := bagWeightsArgs{bags: bagsOf(p, p.Shapes[2], p.Shapes[3], p.Shapes[0][0], p.Shapes[1][0]), columns: p.Shapes[1][1]}
 	check := to.kernel("bags_check")
@@ -106,7 +106,7 @@ func buildEmbeddingBagWeights(p *Problem, to *Program) error {
 }
 
 func buildEmbeddingBagBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	rows, columns, count := p.Shapes[5][0], p.Shapes[5][1], p.Shapes[0][0]
 	a := bagBackwardArgs{
@@ -117,7 +117,11 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
 	}
 	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
-	s := to.scatterOf(a.bags.n, rows, rows, columns, 1, "embedding_bag_backward"+typeNames(p.Types[0]))
+	job, taps := "embedding_bag_backward", int64(1)
+	if p.Word("mode") == "max" {
+		job, taps = "embedding_bag_max_backward", 0 // whose columns have chunks of their own, and no slots
+	}
+	s := to.scatterOf(a.bags.n, rows, rows, columns, taps, job+typeNames(p.Types[0]))
 	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
 	to.run = func(r *run) {
 		a := a

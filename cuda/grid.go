@@ -120,7 +120,7 @@ func (s *samplerArgs) eachChannel(each int64) geometry {
 }
 
 func buildGridSample(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	s, dims := samplerOf(p, 0, 1)
 	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
 	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
@@ -138,7 +138,7 @@ func buildGridSample(p *Problem, to *Program) error {
 // buildGridSampleBackward makes the gradients of the grid and of the input,
 // each if it is wanted.
 func buildGridSampleBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[1])
+	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	if p.Types[4] != tensor.None {
 		buildGridGradient(p, to)
@@ -191,7 +191,7 @@ func affineOf(p *Problem, grid int) (a affineArgs, dims int) {
 }
 
 func buildAffineGrid(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	a, dims := affineOf(p, 1)
 	k := to.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[0]))
 	to.run = func(r *run) {
@@ -206,7 +206,7 @@ func buildAffineGrid(p *Problem, to *Program) error {
 }
 
 func buildAffineGridBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	a, dims := affineOf(p, 0)
 	k := to.stripeKernel("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))

@@ -23,7 +23,7 @@ const (
 // buildGridSampleDoubleBackward makes the gradients of grad_output, of the grid
 // and of the input, each if it is wanted.
 func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[1])
+	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	s, dims := samplerOf(p, 1, 2)
 	name := s.geometry(dims) + typeNames(p.Types[1])

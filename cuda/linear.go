@@ -12,7 +12,7 @@ type linearArgs struct {
 const linearTile = 64
 
 func buildQuantizedLinear(p *Problem, to *Program) error {
-	to.Compute, to.Accumulator = computeType(p.Types[5]), tensor.I64
+	to.Compute, to.Accumulator = p.Types[5].Compute(), tensor.I64
 	a := linearArgs{m: p.Shapes[0][0], k: p.Shapes[0][1], n: p.Shapes[2][0], hasBias: boolArg(p.Types[4] != tensor.None)}
 	k := to.kernel("quantized_linear%s", typeNames(p.Types[5]))
 	to.run = func(r *run) {
@@ -49,7 +49,7 @@ type weightArgs struct {
 }
 
 func buildWeightOnlyLinear(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	a := weightArgs{n: p.Shapes[1][0], k: p.Shapes[1][1], group: p.Int("group_size"), hasBias: boolArg(p.Types[4] != tensor.None)}
 	a.learned = boolArg(p.Types[3].IsFloat())

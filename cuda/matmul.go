@@ -24,7 +24,7 @@ const (
 )
 
 func buildMatmul(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	x, other := p.Shapes[0], p.Shapes[1]
 	a := matmulArgs{batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1], hasBias: boolArg(p.Types[2] != tensor.None)}

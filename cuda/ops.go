@@ -39,7 +39,8 @@ var Ops = []Op{
 		return append(names, "bags_check", "embedding_check")
 	}, buildEmbeddingBag},
 	{"embedding_bag_backward", func() []string {
-		return append(sortKernels(forTypes("embedding_bag_backward", floats)), "bags_check", "bag_keys")
+		jobs := append(forTypes("embedding_bag_backward", floats), forTypes("embedding_bag_max_backward", floats)...)
+		return append(sortKernels(jobs), "bags_check", "bag_keys")
 	}, buildEmbeddingBagBackward},
 	{"embedding_bag_per_sample_weights_backward", func() []string {
 		return append(withFold(forTypes("embedding_bag_weights", floats)), "bags_check")

@@ -116,7 +116,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 }
 
 func buildQuantize(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	m := mapping{q: grouped(p, 0).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3}
 	if p.Types[3].Packed() {
 		m.buildPacked(p, to, 3, 0, "quantize_packed")
@@ -127,14 +127,14 @@ func buildQuantize(p *Problem, to *Program) error {
 }
 
 func buildQuantizeBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[1])
+	to.Compute = p.Types[1].Compute()
 	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4, packed: [2]int{0, 1}}
 	m.build(p, to, to.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
 	return nil
 }
 
 func buildDequantize(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[3])
+	to.Compute = p.Types[3].Compute()
 	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 1, zero: 2, out: 3, packed: [2]int{0, 3}}
 	if p.Types[0].Packed() {
 		m.buildPacked(p, to, 0, 3, "dequantize_packed")
@@ -145,7 +145,7 @@ func buildDequantize(p *Problem, to *Program) error {
 }
 
 func buildFakeQuantize(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3}
 	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
 	return nil
@@ -173,19 +173,19 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 }
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[1])
+	to.Compute = p.Types[1].Compute()
 	backward(p, to, grouped(p, 0).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
 	return nil
 }
 
 func buildDequantizeBackward(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	backward(p, to, grouped(p, 0), -1, "dequantize", 1)
 	return nil
 }
 
 func buildChooseQParams(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 1, dz: 2, symmetric: p.Bool("symmetric")}
 	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
 	return nil
@@ -193,7 +193,7 @@ func buildChooseQParams(p *Problem, to *Program) error {
 
 // buildDynamicQuantize chooses parameters, then quantizes with them.
 func buildDynamicQuantize(p *Problem, to *Program) error {
-	to.Compute = computeType(p.Types[0])
+	to.Compute = p.Types[0].Compute()
 	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 2, dz: 3, symmetric: p.Bool("symmetric")}
 	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
 	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 2, zero: 3, out: 1}

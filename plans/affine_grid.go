@@ -74,7 +74,7 @@ func buildAffine[C cpu.Compute](pl *plan) error {
 }
 
 func affineTypes(d tensor.DType) cpu.Types {
-	return cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d}}
+	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}}
 }
 
 // affine is the geometry of a plan.

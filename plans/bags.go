@@ -171,8 +171,8 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 	}
 }
 
-// readMany is readIndices for lists of many, which do not lie on a stack.
-func readMany(list []int64, v *tensor.View, from int64) {
+// readManyIndices is readIndices by a kernel: for lists that are not on a stack.
+func readManyIndices(list []int64, v *tensor.View, from int64) {
 	if v.DType == tensor.I32 && v.IsContiguous() {
 		pickSupport(cpu.Widen, cpu.Types{})(list, tensor.Slice[int32](*v)[from:])
 		return

@@ -37,7 +37,7 @@ var embedding = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.Embedding, cpu.Types{Compute: cpu.ComputeType(p.DType("weight"))})
+		kernel, err := selectRow(pl, cpu.Embedding, cpu.Types{Compute: p.DType("weight").Compute()})
 		if err != nil {
 			return err
 		}
@@ -143,11 +143,11 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
 		var rows []int64
-		if lie(index) {
+		if isList(index) {
 			rows = someIndices(nil, index, at, end)
 		} else {
 			rows = w.scratch.Ints(0, int(min(cpu.Block, end-at)))
-			readMany(rows, index, at)
+			readManyIndices(rows, index, at)
 		}
 		from := 0 // where the rows begin that are not copied yet
 		for i := 0; i < len(rows) && !checked; i++ {
@@ -178,7 +178,7 @@ func rowsEarly(table *tensor.View) int {
 // them where they lie if they are of 64 bits, one after the other, else as many
 // as a list takes.
 func someIndices(list []int64, v *tensor.View, from, end int64) []int64 {
-	if lie(v) {
+	if isList(v) {
 		return unsafe.Slice((*int64)(v.Data), end)[from:]
 	}
 	part := list[:min(int64(len(list)), end-from)]
@@ -186,5 +186,6 @@ func someIndices(list []int64, v *tensor.View, from, end int64) []int64 {
 	return part
 }
 
-// lie reports whether indices are a list where they lie.
-func lie(v *tensor.View) bool { return v.DType == tensor.I64 && v.IsContiguous() }
+// isList reports whether indices are contiguous and of 64 bits, so that they can be
+// used as a slice.
+func isList(v *tensor.View) bool { return v.DType == tensor.I64 && v.IsContiguous() }

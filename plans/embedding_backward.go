@@ -41,7 +41,7 @@ var embeddingBackward = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.EmbeddingBackward, sumTypes(p.DType("grad_output"), p.DType("grad_weight")))
+		kernel, err := selectRow(pl, cpu.RowSums, sumTypes(p.DType("grad_output"), p.DType("grad_weight")))
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ var embeddingBackward = op{
 		pl.run = e.run
 		return nil
 	},
-	rows: namesOf(cpu.EmbeddingBackward),
+	rows: namesOf(cpu.RowSums),
 }
 
 type embeddingSum struct {

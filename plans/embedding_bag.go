@@ -40,7 +40,7 @@ var embeddingBag = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		table := cpu.EmbeddingBackward
+		table := cpu.RowSums
 		if p.word("mode") == "max" {
 			table = cpu.BagMax
 		}
@@ -62,7 +62,7 @@ var embeddingBag = op{
 		pl.check, pl.run = e.check, e.run
 		return nil
 	},
-	rows: namesOf(cpu.EmbeddingBackward),
+	rows: namesOf(cpu.RowSums),
 }
 
 type bagForward struct {
@@ -115,7 +115,7 @@ func (e *bagForward) run(c *call) error {
 func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 	if b.offsets.Present() {
 		n := min(len(sums.start), int(b.offsets.Shape[0]))
-		readMany(sums.start[:n], b.offsets, 0)
+		readManyIndices(sums.start[:n], b.offsets, 0)
 		if n < len(sums.start) {
 			sums.start[n] = b.positions
 		}
@@ -125,10 +125,10 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 		}
 	}
 	end := sums.start[b.count]
-	if sums.order = sums.order[:end]; lie(b.indices) {
+	if sums.order = sums.order[:end]; isList(b.indices) {
 		sums.order = tensor.Slice[int64](*b.indices)[:end]
 	} else {
-		readMany(sums.order, b.indices, 0)
+		readManyIndices(sums.order, b.indices, 0)
 	}
 	switch {
 	case sums.factors.P == nil:

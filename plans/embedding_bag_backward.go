@@ -56,13 +56,13 @@ var embeddingBagBackward = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		dtype, mode := p.DType("grad_output"), p.word("mode")
-		compute := cpu.ComputeType(dtype)
+		compute := dtype.Compute()
 		e := &bagBackward{
 			mode: mode, weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"), compute: compute,
 			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
 			count: p.Shape("grad_output")[0], positions: tensor.NumElements(p.Shape("indices")), rows: p.Shape("grad_weight")[0],
 		}
-		table, terms := cpu.EmbeddingBackward, dtype
+		table, terms := cpu.RowSums, dtype
 		lists := int64(1)
 		switch {
 		case mode == "max":
@@ -83,7 +83,7 @@ var embeddingBagBackward = op{
 		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
 		return err
 	},
-	rows: namesOf(cpu.EmbeddingBackward),
+	rows: namesOf(cpu.RowSums),
 }
 
 type bagBackward struct {

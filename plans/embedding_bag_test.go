@@ -82,8 +82,13 @@ func TestChunkSumsOfBags(t *testing.T) {
 			// With mode=max, of bags that chose some of their columns elsewhere.
 			chosen := tensor.New(tensor.I64, n, columns)
 			for i := range n * columns {
-				if tensor.Slice[int64](chosen)[i] = i / columns; r.IntN(4) == 0 {
-					tensor.Slice[int64](chosen)[i], terms[i%columns][i/columns] = -1, 0
+				if tensor.Slice[int64](chosen)[i] = i / columns; i/columns == 0 {
+					terms[i%columns] = terms[i%columns][:0]
+				}
+				if r.IntN(4) == 0 {
+					tensor.Slice[int64](chosen)[i] = -1
+				} else {
+					terms[i%columns] = append(terms[i%columns], tensor.Slice[float32](dy)[i])
 				}
 			}
 			text = strings.Replace(text, "mode=sum", "mode=max chosen=i64", 1)

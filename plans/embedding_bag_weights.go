@@ -32,7 +32,7 @@ var embeddingBagWeights = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		dtype := p.DType("weight")
-		kernel, err := selectRow(pl, cpu.RowProducts, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
+		kernel, err := selectRow(pl, cpu.RowProducts, cpu.Types{Compute: dtype.Compute(), In: [4]tensor.DType{dtype}})
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ var embeddingRenorm = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		d := p.DType("weight")
-		kernel, err := selectRow(pl, cpu.Renorm, cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d}})
+		kernel, err := selectRow(pl, cpu.Renorm, cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}})
 		if err != nil {
 			return err
 		}

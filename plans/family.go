@@ -87,7 +87,7 @@ func (o familyOp) at(g granularity) op {
 			f.args.Attrs.Code = d
 		}
 		pl.check = checkZeroPoints(&pl.problem)
-		err = o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
+		err = o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
 		f.isa, _ = cpu.ParseISA(pl.needs)
 		return err
 	}
@@ -139,7 +139,7 @@ const fakeQuantizeRange = 1 << 23
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
 func (o familyOp) checkRange(p *Problem) error {
-	computed := cpu.ComputeType(p.DType(o.compute))
+	computed := p.DType(o.compute).Compute()
 	lo, hi := computed.WholeRange()
 	name := "the range of exact whole numbers"
 	if o.name == "fake_quantize" {

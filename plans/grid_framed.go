@@ -50,10 +50,10 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 	grid, input := p.has("grad_grid"), p.has("grad_input")
 	return func(c *call, w *worker, image int64) {
 		s, sums := &c.sampler, input
-		s.eachFramed(w, image, &c.args[gradientGrid], func(b *gridBlock) {
-			b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
+		s.eachFramed(w, image, &c.args[backwardGrid], func(b *gridBlock) {
+			b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[backwardInput], b)
 			if grid {
-				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
+				b.Output = s.gridRows(&c.args[backwardGradGrid], b)
 			}
 		}, func(b *gridBlock) {
 			g.Open(&b.GridBlock)
@@ -67,7 +67,7 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 		})
 		switch {
 		case sums:
-			g.Store(&w.ownArgs().grid.GridBlock, s.image(&c.args[gradientOfInput], &w.ownArgs().grid))
+			g.Store(&w.ownArgs().grid.GridBlock, s.image(&c.args[backwardGradInput], &w.ownArgs().grid))
 		case input:
 			for i := range perImage {
 				scatter(c, w, image*perImage+i)

@@ -83,7 +83,7 @@ var gridSample = op{
 
 func gridTypes(p *Problem) cpu.Types {
 	d := p.DType("input")
-	return cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d, p.DType("grid")}}
+	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d, p.DType("grid")}}
 }
 
 // inferSampler checks input and grid and returns the shape of the output.
@@ -132,9 +132,15 @@ func samplerOf(p *Problem) *sampler {
 	return s
 }
 
-// readsMuch reports whether the output has so many elements that most of the input is read.
+// readsMuch is readsMost of the forward pass.
 func readsMuch(c *call) bool {
-	return c.args[sampleInput].NumElements() <= 4*c.args[sampleOutput].NumElements()
+	return c.readsMost(sampleInput, sampleOutput)
+}
+
+// readsMost reports whether there are so many samples (or gradients of them) that
+// most of the input is read.
+func (c *call) readsMost(input, samples int) bool {
+	return c.args[input].NumElements() <= 4*c.args[samples].NumElements()
 }
 
 // joins reports whether the rows of positions of the given arguments lie one

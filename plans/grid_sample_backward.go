@@ -9,11 +9,11 @@ import (
 
 // The places of gridSampleBackward's arguments.
 const (
-	gradientOutput = iota // grad_output
-	gradientInput
-	gradientGrid
-	gradientOfInput
-	gradientOfGrid
+	backwardGradOutput = iota
+	backwardInput
+	backwardGrid
+	backwardGradInput
+	backwardGradGrid
 )
 
 // gridSampleBackward gives the gradients of the input (in Chunk order), of the
@@ -54,27 +54,27 @@ var gridSampleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64, gradientOfInput)
+		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64, backwardGradInput)
 		if err != nil {
 			return err
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			s.eachBlock(w, number, &c.args[gradientGrid], func(b *gridBlock) {
-				b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
-				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
+			s.eachBlock(w, number, &c.args[backwardGrid], func(b *gridBlock) {
+				b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[backwardInput], b)
+				b.Output = s.gridRows(&c.args[backwardGradGrid], b)
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
 		cost := s.positions() * s.batch * (s.channels + 1) * 6 * max(4, s.taps())
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			joined, threads := c.joins(gradientOutput, gradientGrid, gradientOfGrid), c.threads
+			joined, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
 			c.sampler.order(joined, threads)
 			if p.has("grad_input") {
 				c.threads = min(threads, int(scatter.threads))
 			}
-			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), gradientOutput) {
+			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
@@ -106,7 +106,7 @@ func inferUpstream(p *Problem) (output []int64, err error) {
 
 // readsMuchBackward is readsMuch: only the grid's gradient reads the input.
 func readsMuchBackward(c *call) bool {
-	return c.args[gradientOfGrid].Present() && c.args[gradientInput].NumElements() <= 4*c.args[gradientOutput].NumElements()
+	return c.args[backwardGradGrid].Present() && c.readsMost(backwardInput, backwardGradOutput)
 }
 
 // scatterJobs are the jobs that compute the input's gradient.
@@ -160,8 +160,8 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 			memory, contributions, int(min(perJob, s.channels-first)))
 		kernel.Start(scatter)
 		for row := range s.rowsPerImage() {
-			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[gradientGrid], func(b *gridBlock) {
-				b.GradOutput = s.rows(&c.args[gradientOutput], b)
+			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
+				b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
 				for _, i := range tangents {
 					s.shifts(b, &c.args[i])

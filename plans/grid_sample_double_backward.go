@@ -8,11 +8,11 @@ import (
 // The places of gridSampleDoubleBackward's arguments; the first three are as in
 // gridSampleBackward.
 const (
-	secondInput    = gradientGrid + 1 + iota // grad_grad_input
-	secondGrid                               // grad_grad_grid
-	secondOfOutput                           // grad_grad_output
-	secondOfInput                            // grad_input
-	secondOfGrid                             // grad_grid
+	doubleGradGradInput = backwardGrid + 1 + iota
+	doubleGradGradGrid
+	doubleGradGradOutput
+	doubleGradInput
+	doubleGradGrid
 )
 
 // gridSampleDoubleBackward gives the gradients of gridSampleBackward's inputs,
@@ -21,7 +21,7 @@ const (
 // Workspace: as gridSampleBackward's.
 var gridSampleDoubleBackward = op{
 	name: "grid_sample_double_backward", category: Sampling,
-	doc: "The gradients of what grid_sample_backward takes, of its results; at least one output is wanted.",
+	doc: "The gradients of grid_sample_backward's inputs, given those of its results; at least one output is wanted.",
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchTwice, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
@@ -64,19 +64,19 @@ var gridSampleDoubleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64, secondOfInput, secondGrid)
+		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64, doubleGradInput, doubleGradGradGrid)
 		if err != nil {
 			return err
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			s.eachBlock(w, number, &c.args[gradientGrid],
+			s.eachBlock(w, number, &c.args[backwardGrid],
 				func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		// Every sum and every weight is computed about twice as often as in the backward.
 		cost := s.positions() * s.batch * (s.channels + 1) * 40 * max(4, s.taps())
 		pl.run = func(c *call) error {
-			joined, threads := c.joins(gradientOutput, gradientGrid, secondGrid, secondOfOutput, secondOfGrid), c.threads
+			joined, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
 			if p.has("grad_grad_output") || p.has("grad_grid") {
 				c.sampler = *s
 				c.sampler.order(joined, threads)
@@ -98,21 +98,21 @@ var gridSampleDoubleBackward = op{
 
 // readsMuchTwice is readsMuch: the input's gradient reads neither the input nor its tangent.
 func readsMuchTwice(c *call) bool {
-	reads := c.args[secondOfOutput].Present() || c.args[secondOfGrid].Present()
-	return reads && c.args[gradientInput].NumElements() <= 4*c.args[gradientOutput].NumElements()
+	reads := c.args[doubleGradGradOutput].Present() || c.args[doubleGradGrid].Present()
+	return reads && c.readsMost(backwardInput, backwardGradOutput)
 }
 
 // second completes a block with what the problem has of its arguments.
 func (s *sampler) second(c *call, b *gridBlock) {
-	b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
-	if v := &c.args[secondInput]; v.Present() {
+	b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[backwardInput], b)
+	if v := &c.args[doubleGradGradInput]; v.Present() {
 		b.Second.Input = s.image(v, b)
 	}
-	s.shifts(b, &c.args[secondGrid])
-	if v := &c.args[secondOfOutput]; v.Present() {
+	s.shifts(b, &c.args[doubleGradGradGrid])
+	if v := &c.args[doubleGradGradOutput]; v.Present() {
 		b.Second.Output = s.rows(v, b)
 	}
-	if v := &c.args[secondOfGrid]; v.Present() {
+	if v := &c.args[doubleGradGrid]; v.Present() {
 		b.Output = s.gridRows(v, b)
 	}
 }

@@ -43,7 +43,7 @@ var matmul = op{
 		p := &pl.problem
 		dtype := p.DType("input")
 		row, err := selectRow(pl, cpu.Matmul, cpu.Types{
-			Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
+			Compute: dtype.Compute(), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
 		})
 		if err != nil {
 			return err

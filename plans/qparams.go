@@ -14,7 +14,7 @@ var symmetricAttr = attr{
 var (
 	chosenScaleArg = arg{
 		name: "scale", param: true, out: true, allow: floats, doc: "the scales chosen",
-		defaultType: typeRule{"f32, or f64 where x is", func(p *Problem) tensor.DType { return cpu.ComputeType(p.DType("x")) }},
+		defaultType: typeRule{"f32, or f64 where x is", func(p *Problem) tensor.DType { return p.DType("x").Compute() }},
 	}
 	chosenZeroArg = arg{
 		name: "zero_point", param: true, out: true, optional: true, allow: indices, doc: "the zero points chosen; wanted with symmetric=false",

@@ -34,7 +34,7 @@ var quantizedLinear = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		t := cpu.Types{Compute: cpu.ComputeType(p.DType("y"))}
+		t := cpu.Types{Compute: p.DType("y").Compute()}
 		kernel, err := selectRow(pl, cpu.QuantizedLinear, t)
 		if err != nil {
 			return err

@@ -42,7 +42,7 @@ var weightOnlyLinear = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		compute := cpu.ComputeType(p.DType("x"))
+		compute := p.DType("x").Compute()
 		layer, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
 			Compute: compute,
 			In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},

@@ -103,6 +103,14 @@ func (d DType) IsFloat() bool { return d.info().kind == Float || d.info().kind =
 // IsInt reports whether d is a signed or unsigned integer type.
 func (d DType) IsInt() bool { i := d.info(); return i.bits > 0 && i.kind <= Uint }
 
+// Compute returns the type that arithmetic on elements of type d is done in.
+func (d DType) Compute() DType {
+	if d == F64 {
+		return F64
+	}
+	return F32
+}
+
 // WholeRange returns the bounds, inclusive, within which every whole number
 // is an exact value of the type.
 func (d DType) WholeRange() (lo, hi int64) { return d.info().min, d.info().max }

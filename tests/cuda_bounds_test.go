@@ -13,7 +13,7 @@ import (
 // nothing written.
 func TestCUDABounds(t *testing.T) {
 	s := startShim(t, buildShim(t))
-	defer cuda.Stand(s)()
+	defer cuda.ReplaceDriver(s)()
 	for _, bounds := range []string{"error", "skip"} {
 		problem := plans.MustParse("embedding weight=f32[4,8] indices=i64[300] bounds=" + bounds + " device=cuda:0")
 		plan, err := plans.Select(0, problem, plans.Preference{})
@@ -39,7 +39,7 @@ func TestCUDABounds(t *testing.T) {
 // run before anything is written.
 func TestCUDAOffsets(t *testing.T) {
 	s := startShim(t, buildShim(t))
-	defer cuda.Stand(s)()
+	defer cuda.ReplaceDriver(s)()
 	for _, text := range []string{
 		"embedding_bag weight=f32[4,8] indices=i64[300] offsets=i64[3]",
 		"embedding_bag_backward grad_output=f32[3,8] indices=i64[300] offsets=i64[3] grad_weight=f32[4,8]",

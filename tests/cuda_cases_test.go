@@ -90,7 +90,7 @@ func rowsApart(dtype tensor.DType, shape []int64) placed {
 // argument, and nothing launched.
 func TestCUDAMixedDevices(t *testing.T) {
 	s := startShim(t, buildShim(t))
-	defer cuda.Stand(s)()
+	defer cuda.ReplaceDriver(s)()
 	for _, text := range []string{
 		"fake_quantize_per_channel_backward grad_output=f32[3,16] zero_point=f32 grad_scale=f32 axis=0 qmin=-8 qmax=7",
 		"embedding weight=f32[4,8] indices=i64[3]",

@@ -19,7 +19,7 @@ import (
 // kernels: any shape, any strides, repeated elements, outputs in place of inputs.
 func TestCUDARandom(t *testing.T) {
 	s := startShim(t, buildShim(t))
-	defer cuda.Stand(s)()
+	defer cuda.ReplaceDriver(s)()
 	refused := 0
 	for _, run := range []struct {
 		size  testcase.Size

@@ -57,11 +57,11 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		}
 		o.placed = layout(dtype, info.Shape)
 		if info.Direction != "out" {
-			begins := c.offsets(random, info, &problem)
+			list := c.list(random, info, &problem)
 			for i, at := range o.at {
 				v := c.value(random, info.Name, dtype, &problem)
-				if begins != nil {
-					v = begins[i]
+				if list != nil {
+					v = list[i]
 				}
 				copy(o.memory[at:], elementBits(dtype, v))
 			}
@@ -253,16 +253,22 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 	return r.NormFloat64()
 }
 
-// offsets makes the values of an argument of that name: from 0 on, ascending.
-func (c deviceCase) offsets(r *rand.Rand, info plans.ArgInfo, p *plans.Problem) (list []float64) {
-	if info.Name != "offsets" {
-		return nil
+// list makes the values of arguments whose elements hang together: offsets ascend
+// from 0 on, and of each bag that is a row of indices some position is chosen.
+func (c deviceCase) list(r *rand.Rand, info plans.ArgInfo, p *plans.Problem) (list []float64) {
+	switch {
+	case info.Name == "offsets":
+		for range info.Shape[0] {
+			list = append(list, float64(r.Int64N(p.Shape("indices")[0]+1)))
+		}
+		slices.Sort(list)
+		list[0] = 0
+	case info.Name == "chosen" && len(p.Shape("indices")) == 2:
+		length := p.Shape("indices")[1]
+		for i := range tensor.NumElements(info.Shape) {
+			list = append(list, float64(i/info.Shape[1]*length+r.Int64N(length)))
+		}
 	}
-	for range info.Shape[0] {
-		list = append(list, float64(r.Int64N(p.Shape("indices")[0]+1)))
-	}
-	slices.Sort(list)
-	list[0] = 0
 	return list
 }
 
@@ -276,7 +282,7 @@ func indexRows(p *plans.Problem) int64 {
 // TestCUDAKernels runs every kernel on the CPU and compares with definitions.
 func TestCUDAKernels(t *testing.T) {
 	s := startShim(t, buildShim(t))
-	defer cuda.Stand(s)()
+	defer cuda.ReplaceDriver(s)()
 	for i, c := range deviceCases(t) {
 		if err := c.run(s, i%2 == 1); err != nil {
 			t.Fatalf("%s\n%v", c, err)

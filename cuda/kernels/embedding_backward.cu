@@ -22,7 +22,7 @@ template <class S> struct EmbeddingBackward {
   typedef typename Compute<S>::type T;
   typedef i64 Item; // the first element of a row of grad
   static constexpr i32 LISTS = 1, WIDTH = 4;
-  static constexpr bool BY_COLUMN = true;
+  static constexpr bool BY_COLUMN = true, SPARSE = false;
 
   static DEVICE i64 key(const Args &, i64 row, i32) { return row; }
   static DEVICE Item item(const Args &a, u32 source, i32) { return source * a.scatter.columns; }

@@ -23,7 +23,9 @@ KERNEL(bag_keys, BagBackwardArgs) {
   }
 }
 
-template <class S> struct BagBackward {
+// MAX: with mode=max a bag's gradient goes to the positions that its elements
+// came from.
+template <class S, bool MAX> struct BagBackward {
   typedef BagBackwardArgs Args;
   typedef typename Compute<S>::type T;
   struct Item {
@@ -32,7 +34,7 @@ template <class S> struct BagBackward {
     T factor; // that the row is multiplied by, or in mean divided
   };
   static constexpr i32 LISTS = 1, WIDTH = 4;
-  static constexpr bool BY_COLUMN = true;
+  static constexpr bool BY_COLUMN = true, SPARSE = MAX;
 
   static DEVICE i64 key(const Args &, i64 row, i32) { return row; }
   static DEVICE Item item(const Args &a, u32 source, i32) {
@@ -48,13 +50,19 @@ template <class S> struct BagBackward {
       term[j] = j < n ? get<S>(a.grad, at) : (T)0;
       if (a.weighted) term[j] = term[j] * item.factor;
       if (a.mode == bag_mean_) term[j] = term[j] / item.factor;
-      if (a.mode == bag_max_ && j < n && element<i64>(a.chosen, at) != (i64)item.source) term[j] = 0;
     }
+  }
+  static DEVICE bool has(const Args &a, const Item &item, i64 column) {
+    return element<i64>(a.chosen, item.row + column) == (i64)item.source;
   }
   static DEVICE void store(const Args &a, i64 row, i64 column, i32 n, u32 count, T (&sum)[WIDTH]) {
     store_gradient<S>(a.gradient, row * a.scatter.columns + column, n, count, sum);
   }
 };
 
-#define EMBEDDING_BAG_BACKWARD(S) SCATTER_KERNELS(embedding_bag_backward_##S, BagBackward<S>)
+#define EMBEDDING_BAG_BACKWARD(S)                                       \
+  typedef BagBackward<S, false> EmbeddingBagBackward_##S;               \
+  typedef BagBackward<S, true> EmbeddingBagMaxBackward_##S;             \
+  SCATTER_KERNELS(embedding_bag_backward_##S, EmbeddingBagBackward_##S) \
+  SCATTER_KERNELS(embedding_bag_max_backward_##S, EmbeddingBagMaxBackward_##S)
 EACH_FLOAT(EMBEDDING_BAG_BACKWARD)

@@ -52,7 +52,7 @@ template <class Element, i32 D, template <class, i32> class Sources> struct Inpu
     T weight;
   };
   static constexpr i32 LISTS = Sources<T, D>::LISTS, EACH = Sources<T, D>::EACH, WIDTH = 4, DIMS = D;
-  static constexpr bool BY_COLUMN = false;
+  static constexpr bool BY_COLUMN = false, SPARSE = false;
 
   static DEVICE i64 key(const InputGradientArgs &a, i64 pixel, i32 tap) {
     i64 base[D];

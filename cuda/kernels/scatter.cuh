@@ -7,7 +7,9 @@
 // tap; no source is in two of them. Destinations with one chunk are summed by
 // one thread. The others are hot: they claim slots for their chunks, which
 // are summed by a thread each, then folded. Which slots a destination gets
-// depends on the schedule; what it computes does not.
+// depends on the schedule; what it computes does not. Where a source is a
+// contribution to some columns alone (SPARSE), each column counts its own: its
+// thread sums all of its chunks, and no destination is hot.
 #pragma once
 #include "dtypes.cuh"
 
@@ -35,10 +37,11 @@ struct Scatter {
 };
 
 // A Job says what is scattered:
-//   Args (with a Scatter named scatter), T, LISTS
+//   Args (with a Scatter named scatter), T, LISTS, SPARSE
 //   key(args, destination, list): the key of a list's run, or -1 for none
 //   Item: what all columns of a contribution share, from item(args, source, list)
 //   load(args, item, column, n, out[WIDTH]): the terms of n columns
+//   has(args, item, column), where SPARSE: whether the column has one
 //   store(args, destination, column, n, count, sums[WIDTH])
 
 // Merge steps through a destination's contributions in ascending source order.
@@ -116,6 +119,29 @@ template <class Job> struct Merge {
   }
 };
 
+// Folds the sums of chunks pairwise: a binary counter of finished subtrees.
+template <class T> struct Fold {
+  T level[32];
+  u32 n = 0;
+
+  DEVICE void add(T v) {
+    i32 k = 0;
+    for (; n >> k & 1; k++) v = level[k] + v;
+    level[k] = v;
+    n++;
+  }
+  DEVICE T sum() const {
+    T sum = 0;
+    bool first = true;
+    for (i32 k = 0; n >> k; k++) {
+      if ((n >> k & 1) == 0) continue;
+      sum = first ? level[k] : level[k] + sum;
+      first = false;
+    }
+    return sum;
+  }
+};
+
 // Sums up to a chunk of contributions, left to right from +0.
 template <class Job>
 DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i32 n,
@@ -133,6 +159,42 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
   }
 }
 
+// Sums all contributions to columns that have chunks of their own.
+template <class Job>
+DEVICE void sum_sparse(const typename Job::Args &a, Merge<Job> &m, i64 column, i32 n,
+                       typename Job::T (&sum)[Job::WIDTH]) {
+  typedef typename Job::T T;
+  const i32 W = Job::WIDTH;
+  Fold<T> chunks[W];
+  i32 count[W] = {};
+#pragma unroll
+  for (i32 j = 0; j < W; j++) sum[j] = 0;
+  u32 from;
+  i32 list = 0;
+  while (m.next(from, list)) {
+    typename Job::Item item = Job::item(a, from, list);
+    T term[W];
+    Job::load(a, item, column, n, term);
+#pragma unroll
+    for (i32 j = 0; j < W; j++) {
+      if (j >= n || !Job::has(a, item, column + j)) continue;
+      if (count[j] == scatter_chunk) {
+        chunks[j].add(sum[j]);
+        sum[j] = 0;
+        count[j] = 0;
+      }
+      sum[j] += term[j];
+      count[j]++;
+    }
+  }
+#pragma unroll
+  for (i32 j = 0; j < W; j++) {
+    if (chunks[j].n == 0) continue;
+    chunks[j].add(sum[j]);
+    sum[j] = chunks[j].sum();
+  }
+}
+
 DEVICE i64 width_groups(i64 columns, i32 width) { return (columns + width - 1) / width; }
 DEVICE i32 width_left(i64 columns, i64 column, i32 width) {
   return columns - column < width ? (i32)(columns - column) : width;
@@ -143,7 +205,7 @@ template <class Job> DEVICE void scatter_hot(const typename Job::Args &a) {
   const Scatter &s = a.scatter;
   for (i64 d = thread_number(); d < s.destinations; d += thread_count()) {
     u32 count = Merge<Job>(a, d).count(), first = 0;
-    if (count > (u32)scatter_chunk) {
+    if (!Job::SPARSE && count > (u32)scatter_chunk) {
       u32 chunks = (count - 1) / scatter_chunk + 1;
       first = 1 + atomicAdd(s.hot, chunks);
       for (u32 i = 0; i < chunks; i++) s.hot[first + i] = (u32)d;
@@ -172,24 +234,11 @@ template <class Job> DEVICE void scatter_chunks(const typename Job::Args &a) {
   }
 }
 
-// Folds chunk sums [lo, hi) of one column pairwise: a binary counter of
-// finished subtrees.
+// Folds chunk sums [lo, hi) of one column.
 template <class T> DEVICE T fold_sums(const T *sums, i64 pitch, u32 lo, u32 hi) {
-  T level[32], sum = 0;
-  u32 n = 0;
-  for (u32 i = lo; i < hi; i++, n++) {
-    T v = sums[i * pitch];
-    i32 k = 0;
-    for (; n >> k & 1; k++) v = level[k] + v;
-    level[k] = v;
-  }
-  bool first = true;
-  for (i32 k = 0; n >> k; k++) {
-    if ((n >> k & 1) == 0) continue;
-    sum = first ? level[k] : level[k] + sum;
-    first = false;
-  }
-  return sum;
+  Fold<T> chunks;
+  for (u32 i = lo; i < hi; i++) chunks.add(sums[i * pitch]);
+  return chunks.sum();
 }
 
 // Folds the chunk sums of every hot destination into its first slot. A block
@@ -229,7 +278,9 @@ template <class Job> DEVICE void scatter_store(const typename Job::Args &a) {
     Merge<Job> m(a, d);
     u32 count = m.count();
     typename Job::T sum[Job::WIDTH];
-    if (count <= (u32)scatter_chunk) {
+    if constexpr (Job::SPARSE) {
+      sum_sparse<Job>(a, m, column, n, sum);
+    } else if (count <= (u32)scatter_chunk) {
       sum_chunk<Job>(a, m, column, n, sum);
     } else {
       const typename Job::T *folded = (const typename Job::T *)s.sums + (s.slot[d] - 1) * s.columns + column;

@@ -97,21 +97,22 @@ def embedding_bag_backward(problem, grad_output, indices, offsets, per_sample_we
     rows, width = spec.shape
     ct = compute_type(spec.dtype)
     dy, flat = widen(grad_output, ct), indices.reshape(-1)
-    terms = [[] for _ in range(rows)]
+    terms = [[] for _ in range(rows)]  # of each row, with the columns that they belong to
     for bag, positions in enumerate(bag_positions(problem, indices, offsets, rows)):
         for p in positions:
             term = dy[bag]
-            match v.get("mode", "mean"):
-                case "mean":
-                    term = term / ct(len(positions))
-                case "max":
-                    term = np.where(chosen[bag] == p, term, ct(0))
+            if v.get("mode", "mean") == "mean":
+                term = term / ct(len(positions))
             if per_sample_weights is not None:
                 term = term * widen(per_sample_weights, ct).reshape(-1)[p]
-            terms[flat[p]].append(term)
+            terms[flat[p]].append((term, chosen is None or chosen[bag] == p))
     grad = np.zeros((rows, width), ct)
     for row in range(rows):
-        grad[row] = chunk(terms[row], np.zeros(width, ct))
+        if chosen is None:
+            grad[row] = chunk([term for term, _ in terms[row]], np.zeros(width, ct))
+        else:
+            for c in range(width):
+                grad[row, c] = chunk([term[c] for term, columns in terms[row] if columns[c]], ct(0))
         if v.get("scale_grad_by_freq", False) and terms[row]:
             grad[row] = grad[row] / ct(len(terms[row]))
     if v.get("accumulate", False):
