@@ -287,9 +287,11 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
  *    with ceil(D / 2) bytes along the last dimension, the lower half first.
  *  - device: kDLCPU or kDLCUDAHost for the CPU; kDLCUDA or kDLCUDAManaged for a
  *    problem with device=cuda:N.
- *  - Outputs must overlap neither inputs nor each other (embedding_renorm's
- *    weight is both, and given once). The memory's length is not part of a
- *    DLTensor, so it cannot be checked.
+ *  - Outputs must overlap neither inputs nor each other. But the same tensor may
+ *    be an output and one of the inputs that isobit_support lists as its
+ *    in_place, and what alternates in memory, such as columns of one matrix, does
+ *    not overlap. The memory's length is not part of a DLTensor, so it cannot be
+ *    checked.
  *
  * workspace: at least isobit_plan_workspace_size bytes, aligned to 64, on the
  * plan's device; NULL with 0 when that is 0. Its content carries no meaning
@@ -309,28 +311,32 @@ ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t
  * 1024; 0 is one per processor, as at the start. Plans that exist follow it, but
  * see num_threads above. It never changes a result. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size);
+
+/* Writes that number. Errors: INVALID_ARGUMENT (n is NULL). */
 ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size);
 
-/* A thread pool of the program's: parallel calls body(data) on its threads, at
- * least once, and returns when the calls have returned. Calls beyond the first
+/* A thread pool of the program's: parallel calls body(data) on up to max_threads
+ * of its threads at once, and returns when the calls have returned. Fewer calls,
+ * or none, will do: the calling thread does what is left. Calls beyond
  * max_threads return at once. */
 typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t max_threads);
 
 /* Has runs on several threads use the program's threads instead of isobit's own,
  * so that the two do not get in each other's way; NULL: isobit's again. OpenMP's,
  * say, are those that call body(data) in `#pragma omp parallel`. It never changes
- * a result. Runs that have begun are not affected. */
+ * a result. Runs that have begun are not affected. Errors: none of its own. */
 ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
 
 /* Writes what runs where as JSON: a list of operations with their arguments
  * (dtypes, shapes, defaults), attributes, devices and rows, and what each is.
- * buf, size and needed as in isobit_plan_describe. */
+ * buf, size and needed as in isobit_plan_describe. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 /* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the
  * largest instruction set in use, which ISOBIT_ROWS caps), threads, parallel (whose threads
  * those are: "isobit" or "host"), cuda ("available", or why there are no CUDA devices; it
- * opens the driver). buf, size and needed as in isobit_plan_describe. */
+ * opens the driver). buf, size and needed as in isobit_plan_describe.
+ * Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 #ifdef __cplusplus

@@ -28,11 +28,11 @@ func (pl *plan) checkArgs(c *call) error {
 		c.places[i] = at
 		meta = meta || c.args[i].Device.Kind == tensor.Meta
 	}
-	if meta {
-		return nil
-	}
 	if err := pl.checkOverlap(c); err != nil {
 		return err
+	}
+	if meta {
+		return nil
 	}
 	if pl.check != nil {
 		return pl.check(c)
@@ -89,7 +89,7 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 		return bad("has stride %d along its last dimension; packed codes want 1", v.Stride(len(v.Shape)-1))
 	}
 	if a.out && overlapsItself(v) {
-		return bad("has strides %s with which elements overlap; it is an output", tensor.ShapeString(v.Strides))
+		return bad("has strides %s with which elements may overlap; it is an output", tensor.ShapeString(v.Strides))
 	}
 	start := int64(uintptr(v.Data))
 	return place{start + lo, start + hi}, nil

@@ -96,6 +96,17 @@ func TestArgumentsOnMeta(t *testing.T) {
 	})
 }
 
+// Those with memory beside them are still kept apart.
+func TestOverlapBesideMeta(t *testing.T) {
+	plan, err := plans.Select(0, plans.MustParse("quantize_per_channel x=f32[4,2] zero_point=none q=s8 axis=0 qmin=-8 qmax=7"), plans.Preference{})
+	require.NoError(t, err)
+	scale := tensor.Of([]float32{1, 1, 1, 1})
+	x := tensor.View{DType: tensor.F32, Shape: []int64{4, 2}, Device: tensor.Device{Kind: tensor.Meta}}
+	q := tensor.View{Data: scale.Data, DType: tensor.S8, Shape: []int64{4, 2}}
+	e := requireKind(t, plan.CanImplement([]tensor.View{x, scale, {}, q}), plans.InvalidArgument)
+	require.Equal(t, []string{"q", "overlaps scale in memory"}, []string{e.Arg, e.Msg})
+}
+
 // The support matrix has every op, every row's definition last, and types
 // that the problem text takes.
 func TestSupport(t *testing.T) {

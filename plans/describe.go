@@ -94,9 +94,10 @@ type SupportArg struct {
 	Direction string   `json:"direction"` // "in", "out" or "inout"; with accumulate=true an "out" is a plan's "inout"
 	Optional  bool     `json:"optional"`
 	DTypes    []string `json:"dtypes"`
-	Default   string   `json:"default"`       // the type where the problem's text leaves the key out; "": it is required
-	Shape     string   `json:"shape"`         // in words or as a formula, in elements
-	InText    bool     `json:"shape_in_text"` // whether the problem's text gives the shape, or it follows from others
+	Default   string   `json:"default"`            // the type where the problem's text leaves the key out; "": it is required
+	Shape     string   `json:"shape"`              // in words or as a formula, in elements
+	InText    bool     `json:"shape_in_text"`      // whether the problem's text gives the shape, or it follows from others
+	InPlace   []string `json:"in_place,omitempty"` // of an output: the inputs that may be the very same tensor
 	Doc       string   `json:"doc"`
 }
 
@@ -123,6 +124,11 @@ func Support() (table []SupportOp) {
 			}
 			for _, d := range of.allow {
 				a.DTypes = append(a.DTypes, d.String())
+			}
+			for _, pair := range o.inPlace {
+				if pair[0] == k {
+					a.InPlace = append(a.InPlace, o.args[pair[1]].name)
+				}
 			}
 			row.Args = append(row.Args, a)
 		}

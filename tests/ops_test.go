@@ -147,7 +147,11 @@ func writeOp(t *testing.T, b *strings.Builder, name string, family []plans.Suppo
 		case shape != last:
 			shape = "by [group](#groups)"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", a.Name, a.Direction, inText(a), typesOf(a), shape, a.Doc)
+		doc := a.Doc
+		if len(a.InPlace) > 0 {
+			doc += "; may be the same tensor as " + strings.Join(a.InPlace, " or ")
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", a.Name, a.Direction, inText(a), typesOf(a), shape, doc)
 	}
 	if len(o.Attributes) > 0 {
 		b.WriteString("\n| attribute | default | what it says |\n|---|---|---|\n")

@@ -56,14 +56,30 @@ func TestCMake(t *testing.T) {
 	run(t, nil, "cmake", "-S", root, "-B", build, "-DCMAKE_PREFIX_PATH="+root, "-DWANT="+version)
 	run(t, nil, "cmake", "--build", build)
 	run(t, nil, filepath.Join(build, "consumer"))
-	for want, served := range map[string]bool{
-		"0.999": false, "999.0": false,
-		"0.0.1..." + version: true, "0.0.1...<" + version: false, "0.0.1...0.0.2": false, version + "...<0.999": true,
-	} {
+	serves := func(want string, served bool) {
 		out, err := exec.Command("cmake", "-S", root, "-B", build, "-DCMAKE_PREFIX_PATH="+root, "-DWANT="+want).CombinedOutput()
 		if (err == nil) != served {
 			t.Errorf("find_package(isobit %s): %v; want it served: %v\n%s", want, err, served, out)
 		}
+	}
+	for want, served := range map[string]bool{
+		"0.999": false, "999.0": false,
+		"0.0.1..." + version: true, "0.0.1...<" + version: false, "0.0.1...0.0.2": false, version + "...<0.999": true,
+	} {
+		serves(want, served)
+	}
+	// A later major version serves none of the programs written for 0.
+	header := filepath.Join(root, "include/isobit.h")
+	text, err := os.ReadFile(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), `ISOBIT_VERSION "`+version, `ISOBIT_VERSION "1.0.0`, 1))
+	if err := os.WriteFile(header, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for want, served := range map[string]bool{"0.1": false, "1.0": true, "1.1": false} {
+		serves(want, served)
 	}
 }
 

@@ -162,16 +162,15 @@ static const int64_t SMALL_RUN = 4096;
 
 /* Device memory comes from torch's allocator, so that it is right for streams and graph capture. */
 static PyObject *device_workspace(const tensor_arg *a, uint64_t size) {
-  PyObject *device = PyObject_GetAttr(a->object, torch.device), *result = NULL;
-  PyObject *args = Py_BuildValue("(K)", (unsigned long long)size);
+  PyObject *args = Py_BuildValue("(K)", (unsigned long long)size), *result = NULL;
   int bytes = find_dtype(kDLUInt, 8);
-  if (device && args && bytes >= 0) {
-    PyObject *kw = Py_BuildValue("{sOsO}", "dtype", torch.dtypes[bytes].object, "device", device);
+  if (args && bytes >= 0) {
+    PyObject *device = PyUnicode_FromFormat("cuda:%d", (int)a->t.device.device_id);
+    PyObject *kw = Py_BuildValue("{sOsN}", "dtype", torch.dtypes[bytes].object, "device", device);
     if (kw) result = PyObject_Call(torch.empty, args, kw);
     Py_XDECREF(kw);
   }
   Py_XDECREF(args);
-  Py_XDECREF(device);
   if (!result && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "isobit: no workspace for this device");
   return result;
 }
