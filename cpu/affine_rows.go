@@ -15,7 +15,7 @@ import (
 const affineChunk = 8 * Lanes
 
 // affineSlack is how many bytes behind the base coordinates may be read: more
-// than a register has less an element. So far goes what is written to planes, too.
+// than a register has less an element. What is written to planes reaches as far past their ends.
 const affineSlack = 64
 
 // Numbers of scratch blocks, of which the pieces' come first.

@@ -57,11 +57,13 @@ func (a *Args) At(i int64) Args {
 // its outputs, each on its own.
 type Elementwise func(n int, a *Args)
 
-// Scratch is a worker's private memory, so that running never allocates. Who uses
-// which of the numbered blocks is said where they are used; the grid's gradient
-// needs most, up to sumBlocks + 12 * (levels + 1).
+// scratchBlocks is how many numbered blocks there are; who uses which is said where
+// they are used. The grid's gradient uses most (turnedBlocks).
+const scratchBlocks = 194
+
+// Scratch is a worker's private memory, so that running never allocates.
 type Scratch struct {
-	blocks     [194][Block]float64
+	blocks     [scratchBlocks][Block]float64
 	ints       [2 * pixelBlocks][Block]int64
 	lanes      [weightTreeRows][Lanes + laneSlack]float64
 	tree32     [weightTreeRows]Tree[float32]

@@ -123,9 +123,9 @@ func (m *Matrix) Row(number, column int64) Span {
 	return s
 }
 
-// rows reports whether elements of a row lie one after the other, and rows a
+// hasEvenRows reports whether elements of a row lie one after the other, and rows a
 // stride apart.
-func (m *Matrix) rows() bool { return m.Contiguous() && m.Dims == 1 }
+func (m *Matrix) hasEvenRows() bool { return m.Contiguous() && m.Dims == 1 }
 
 // RowSums sums rows in Chunk order, into (or onto) a row: those that a bag names,
 // or those of grad_output that one index picked.

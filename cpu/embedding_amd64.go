@@ -45,7 +45,7 @@ var widenRows = []Row[func(to []int64, from []int32)]{{"avx2", AVX2, always(wide
 
 var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
 	size := r.Columns * r.To.Stride
-	if !r.To.rows() || !r.From.rows() || size == 0 || len(r.Indices) == 0 {
+	if !r.To.hasEvenRows() || !r.From.hasEvenRows() || size == 0 || len(r.Indices) == 0 {
 		copyRowsGo(r)
 		return
 	}

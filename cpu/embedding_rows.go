@@ -174,7 +174,7 @@ const longestBag = 1024
 // definition; inParts takes bags of many rows.
 func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum), slow func(*EmbeddingSums)) {
 	whole := m.Columns - m.Columns%b.columns
-	if !m.Terms.rows() || !m.Out.Contiguous() || m.Choice.P != nil && !m.Choice.rows() {
+	if !m.Terms.hasEvenRows() || !m.Out.Contiguous() || m.Choice.P != nil && !m.Choice.hasEvenRows() {
 		whole = 0
 	}
 	m.at = m.EmbeddingSum

@@ -5,7 +5,8 @@ import "github.com/isobit-ml/isobit/tensor"
 // The gradients of grid_sample's gradients (NUMERICS.md, section 6). By the
 // input it is a scatter, with derivatives for weights.
 
-// SecondOrder is what a GridBlock has besides where grid_sample's gradients are differentiated. What is absent has no type.
+// SecondOrder holds the further operands of a GridBlock where grid_sample's gradients are
+// differentiated; an absent one has no type.
 type SecondOrder struct {
 	Input  Image   // the tangent of the input, u
 	Coords [3]Span // the tangents of the coordinates, v

@@ -63,7 +63,7 @@ func pairRows(definition func(Types) (rowProducts, bool)) []Row[rowProducts] {
 			if k.needs == isa && k.dtype == t.In[0] {
 				slow, _ := definition(t)
 				return func(p *RowPairs, out Span) {
-					if !p.X.rows() || !p.Y.rows() || p.N%k.columns != 0 || p.N > StripeBlock {
+					if !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N%k.columns != 0 || p.N > StripeBlock {
 						slow(p, out)
 						return
 					}

@@ -17,7 +17,7 @@ var oneByOne bool
 
 // columns lays out a reduction whose groups lie side by side, and returns the
 // number of its jobs; 0 where they do not.
-func (f *family) columns(c *call) int64 {
+func (f *groupedPlan) columns(c *call) int64 {
 	g := &c.groups
 	inner := g.dims - 1
 	if oneByOne || f.packed >= 0 || g.size[inner] < minColumns || c.blocks == 0 {
@@ -41,7 +41,7 @@ func (c *call) tilesOfColumns() int64 {
 
 // columnJob makes the job of a reduction of one block of side by side groups,
 // which it finishes where they have but one.
-func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job {
+func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block, tile := number%c.blocks, number/c.blocks
 		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
@@ -85,7 +85,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 
 // groupParams makes the parameters of n groups from the worker's cursor of
 // groups on, each for a run of elements.
-func (f *family) groupParams(c *call, w *worker, n, run int64) {
+func (f *groupedPlan) groupParams(c *call, w *worker, n, run int64) {
 	a, l, at := &w.args, &c.groups, &w.cursors[0]
 	inner := l.dims - 1
 	a.Ready = true

@@ -108,7 +108,7 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
 }
 
 // copies finds the operands of a call to copy, and reports whether that pays.
-func (f *family) copies(c *call) bool {
+func (f *groupedPlan) copies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || l.count() == 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
@@ -137,7 +137,7 @@ func (f *family) copies(c *call) bool {
 }
 
 // anyApart reports whether the runs of a data operand that can be copied are apart.
-func (f *family) anyApart(l *layout) bool {
+func (f *groupedPlan) anyApart(l *layout) bool {
 	for _, k := range copiedOperands {
 		if !f.param[k] && l.start[k] != nil && l.apart(k, f.size[k]) {
 			return true
@@ -147,7 +147,7 @@ func (f *family) anyApart(l *layout) bool {
 }
 
 // copiedJob makes the job of a kernel that maps every element on its own, over pieces.
-func copiedJob(f *family, kernel cpu.Elementwise) job {
+func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		end := min((number+1)*c.perJob, c.all.count())
 		for at := number * c.perJob; at < end; at += copySize {
@@ -156,7 +156,7 @@ func copiedJob(f *family, kernel cpu.Elementwise) job {
 	}
 }
 
-func (f *family) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
+func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
 	piece := func(back bool) {
 		for i, k := range copiedOperands {
 			if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
@@ -183,7 +183,7 @@ func (f *family) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n i
 }
 
 // dataSpan is one of the data operands among a kernel's arguments.
-func (f *family) dataSpan(a *cpu.Args, k int) *cpu.Span {
+func (f *groupedPlan) dataSpan(a *cpu.Args, k int) *cpu.Span {
 	if k < firstOutput {
 		return &a.In[k]
 	}

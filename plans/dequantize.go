@@ -3,7 +3,7 @@ package plans
 import "github.com/isobit-ml/isobit/cpu"
 
 // dequantize maps codes to floats.
-var dequantize = familyOp{
+var dequantize = groupedOp{
 	name: "dequantize",
 	doc:  "The numbers that codes stand for: (q - zero_point) * scale.",
 	args: []arg{

@@ -7,7 +7,7 @@ import (
 
 // dequantizeBackward gives the gradients of the codes, the scale and the zero
 // point. Codes are needed for the scale's only.
-var dequantizeBackward = familyOp{
+var dequantizeBackward = groupedOp{
 	name: "dequantize", suffix: "_backward",
 	doc: "The gradients of codes, scale and zero point; at least one of the outputs is wanted.",
 	args: []arg{
@@ -48,8 +48,8 @@ func checkGroupGradients(p *Problem) error {
 
 // gradients builds a plan for the input's gradient and the parameters', or
 // for the input's alone.
-func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t cpu.Types) error {
-	return func(pl *plan, f *family, t cpu.Types) error {
+func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan, t cpu.Types) error {
+	return func(pl *plan, f *groupedPlan, t cpu.Types) error {
 		p := &pl.problem
 		if !p.has("grad_scale") && !p.has("grad_zero_point") {
 			return elementwise(inputOnly)(pl, f, t)
@@ -72,8 +72,8 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 }
 
 // sumGradients makes the run of a plan that reduces the parameters' gradients.
-func sumGradients[C cpu.Compute](pl *plan, f *family, kernel cpu.Striped, factor float64) {
-	r := &reduction[C]{family: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, factor))}
+func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, factor float64) {
+	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, factor))}
 	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
 	if f.packed >= 0 {
 		isa, _ := cpu.ParseISA(pl.needs)

@@ -27,7 +27,7 @@ func selectDevice(pl *plan) (Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Op, c.Block = o.family, g.block
+		c.Op, c.Block = o.base, g.block
 		for i := range o.args {
 			if o.args[i].param {
 				pl.shapes[i] = g.paramShapes
@@ -68,7 +68,7 @@ func CUDA() string {
 func devicesOf(o *op) []string {
 	name := o.name
 	if o.grouping != nil {
-		name = o.family
+		name = o.base
 	}
 	if cuda.Supports(name) {
 		return []string{"cpu", "cuda"}

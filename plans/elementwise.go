@@ -7,122 +7,9 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// family is what the ops over grouped elements (quantize and its relatives)
-// have in common: which argument is which operand of the kernel, and how
-// elements are grouped.
-type family struct {
-	grouping
-	shape   []int64
-	regions []region
-	operand [maxOperands]int // argument of each operand, or -1
-	param   [maxOperands]bool
-	size    [maxOperands]int64 // of an element in bytes
-	packed  int                // the operand with two codes to a byte, or -1
-	scale   int                // the operand that holds scales, before zero points, or -1
-	compute tensor.DType
-	isa     cpu.ISA // of the row
-	params  cpu.ParamKernels
-	packing cpu.Packing
-	copier  [len(copiedOperands)]copier
-	args    cpu.Args // types and constants; the spans are filled in while running
-}
-
-// newFamily takes the names of a kernel's operands: up to four inputs, up to
-// three outputs of x's shape, then up to two outputs of the parameters' shape.
-func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, error) {
-	f := &family{packed: -1}
-	for k := range f.operand {
-		f.operand[k] = -1
-	}
-	for i, names := range [][]string{in, out, groupOut} {
-		for k, name := range names {
-			f.operand[[]int{0, firstOutput, firstGroupValue}[i]+k] = p.op.arg(name)
-		}
-	}
-	var err error
-	f.shape = p.shapes[0]
-	f.grouping, err = g.blocks(p, f.shape)
-	if err != nil {
-		return nil, err
-	}
-	f.regions = f.grouping.regions(f.shape)
-	for k, i := range f.operand {
-		if i >= 0 {
-			f.param[k] = p.op.args[i].param
-			if p.types[i].Packed() {
-				f.packed = k
-			}
-		}
-	}
-	return f, nil
-}
-
-// types fills in the kernel's types and constants.
-func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
-	t := cpu.Types{Compute: compute}
-	f.compute, f.scale, f.params = compute, f.scaleIndex(p), pickSupport(cpu.ParamRows, cpu.Types{Compute: compute})
-	f.packing = pickSupport(cpu.PackingRows, t)
-	dtype := func(k int) tensor.DType {
-		i := f.operand[k]
-		switch {
-		case i < 0:
-			return tensor.None
-		case k == f.packed:
-			return byteType[p.types[i]] // what kernels see
-		}
-		return p.types[i]
-	}
-	for k := range t.In {
-		t.In[k] = dtype(k)
-		f.args.In[k].DType = t.In[k]
-	}
-	for k := range t.Out {
-		t.Out[k] = dtype(firstOutput + k)
-		f.args.Out[k].DType = t.Out[k]
-	}
-	if p.op.attr("qmin") >= 0 {
-		f.args.Lo, f.args.Hi = float64(p.int("qmin")), float64(p.int("qmax"))
-	}
-	if p.op.attr("rounding") >= 0 {
-		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
-	}
-	if p.op.attr("symmetric") >= 0 {
-		f.args.Attrs.Symmetric = p.bool("symmetric")
-	}
-	for i, k := range copiedOperands {
-		f.copier[i] = newCopier(dtype(k))
-	}
-	for k := range f.size {
-		f.size[k] = dtype(k).Size()
-	}
-	t.Attrs = f.args.Attrs
-	f.args.Stream = f.bytes() > streamFrom
-	return t
-}
-
-// bytes returns the size of all elements of the kernel's operands.
-func (f *family) bytes() int64 { return tensor.NumElements(f.shape) * f.bytesEach() }
-
-func (f *family) bytesEach() (bytes int64) {
-	for k := range kernelOperands {
-		if f.operand[k] >= 0 && !f.param[k] {
-			bytes += f.size[k]
-		}
-	}
-	return bytes
-}
-
-// arm copies the types and constants into a worker's arguments.
-func (f *family) arm(w *worker) *cpu.Args {
-	s := w.args.Scratch
-	w.args = f.args
-	w.args.Scratch = s
-	return &w.args
-}
-
 // layoutOf lays out the dimensions of a region that keep selects, over the
 // operands of a call.
-func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
+func (f *groupedPlan) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
 	l.dims, l.packed = 0, f.packed
 	var dims [maxDims]*regionDim
 	for d := range r.dims {
@@ -164,7 +51,7 @@ func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func
 }
 
 // originOf returns the offset in elements of a region's first element.
-func (f *family) originOf(v *tensor.View, r *region, k int) (offset int64) {
+func (f *groupedPlan) originOf(v *tensor.View, r *region, k int) (offset int64) {
 	for axis := range f.shape {
 		switch {
 		case !f.param[k]:
@@ -185,7 +72,7 @@ func memberDims(d *regionDim) bool { return !d.group }
 const jobSize = 1 << 15
 
 // mapJob makes the job of a kernel that maps every element on its own.
-func mapJob(f *family, kernel cpu.Elementwise) job {
+func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	strands := strandJob(f, kernel)
 	return func(c *call, w *worker, number int64) {
 		if number < c.strands.jobs {
@@ -206,12 +93,12 @@ func mapJob(f *family, kernel cpu.Elementwise) job {
 // pieces, and over groups of packed codes.
 type mapJobs struct{ runs, tiles, turned, copied, packed job }
 
-func newMapJobs(f *family, kernel cpu.Elementwise) mapJobs {
+func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
 	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel)}
 }
 
 // runElementwise makes the run of an op that maps every element on its own.
-func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
+func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
 	jobs := newMapJobs(f, kernel)
 	return func(c *call) error {
 		for i := range f.regions {
@@ -222,7 +109,7 @@ func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
 }
 
 // mapRegion runs one of the jobs over a region.
-func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
+func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)

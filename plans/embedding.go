@@ -112,7 +112,10 @@ func indexAt(v *tensor.View, i int64) int64 {
 	if !v.IsContiguous() {
 		i = elementOffset(v, i)
 	}
-	return readInt(unsafe.Add(v.Data, i*v.DType.Size()), v.DType)
+	if v.DType == tensor.I32 {
+		return int64(*(*int32)(unsafe.Add(v.Data, i*4)))
+	}
+	return *(*int64)(unsafe.Add(v.Data, i*8))
 }
 
 // rowAt returns the span of the innermost dimension's elements at a row-major

@@ -3,7 +3,7 @@ package plans
 import "github.com/isobit-ml/isobit/cpu"
 
 // fakeQuantize is quantize and dequantize in one pass.
-var fakeQuantize = familyOp{
+var fakeQuantize = groupedOp{
 	name: "fake_quantize",
 	doc:  "Quantize and dequantize in one pass.",
 	args: []arg{
@@ -19,7 +19,7 @@ var fakeQuantize = familyOp{
 
 // fakeQuantizeBackward is the straight-through estimate with LSQ's gradients
 // of scale and zero point, scaled by grad_factor.
-var fakeQuantizeBackward = familyOp{
+var fakeQuantizeBackward = groupedOp{
 	name: "fake_quantize", suffix: "_backward",
 	doc: "The straight-through gradient of fake_quantize, and LSQ's gradients of scale and zero point; at least one of the outputs is wanted.",
 	args: []arg{

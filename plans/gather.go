@@ -19,7 +19,7 @@ const (
 
 // gathers lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
-func (f *family) gathers(c *call, longest int64) int64 {
+func (f *groupedPlan) gathers(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
 	if oneByOne || f.packed >= 0 || c.blocks == 0 || g.count() == 0 {
@@ -44,7 +44,7 @@ func (c *call) gatherSize() int64 { return copySize / c.columnWidth / cpu.Lanes 
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
 // finishes where they have but one.
-func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job {
+func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
@@ -63,7 +63,7 @@ func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 }
 
 // armGathered is armGroups for the copies.
-func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args {
+func (f *groupedPlan) armGathered(c *call, w *worker, first, groups int64) *cpu.Args {
 	a := f.armGroups(c, w, first, groups)
 	a.Stream = false
 	for i, k := range copiedOperands {
@@ -77,7 +77,7 @@ func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args 
 
 // copyMembers copies the members [at, at+n) of some groups: inputs into the
 // worker's memory, or the output from there.
-func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
+func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
 	g, l, cur := &c.groups, &c.members, w.members(c, first)
 	for i, k := range copiedOperands {
 		if c.sources[i].dims == 0 || back != (k == firstOutput) {

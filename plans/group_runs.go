@@ -13,7 +13,7 @@ import (
 
 // groupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
-func (f *family) groupRuns(c *call, anyOrder bool) int64 {
+func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
@@ -47,7 +47,7 @@ func (f *family) groupRuns(c *call, anyOrder bool) int64 {
 
 // groupRunsJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it.
-func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		rows, size := c.members.rows()
 		n := int(size)
@@ -96,7 +96,7 @@ func (l *layout) rows() (rows, size int64) {
 }
 
 // nextRow moves the arguments on from a row of members to the next, if there is one.
-func (f *family) nextRow(c *call, a *cpu.Args, row, rows int64) {
+func (f *groupedPlan) nextRow(c *call, a *cpu.Args, row, rows int64) {
 	if row+1 == rows {
 		return // no pointer past the end
 	}
@@ -114,7 +114,7 @@ func (f *family) nextRow(c *call, a *cpu.Args, row, rows int64) {
 // extremesOfRuns reports whether the kernel for the extremes of short groups
 // (cpu.GroupExtremes) is the fastest for these groups, too. With AVX-512, MinMax
 // reads long runs as fast.
-func (f *family) extremesOfRuns(a *cpu.Args, n int) bool {
+func (f *groupedPlan) extremesOfRuns(a *cpu.Args, n int) bool {
 	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.isa < cpu.AVX512)
 }
 
@@ -139,7 +139,7 @@ func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
 }
 
 // armGroups is armTile for a call with a run for each group.
-func (f *family) armGroups(c *call, w *worker, first, groups int64) *cpu.Args {
+func (f *groupedPlan) armGroups(c *call, w *worker, first, groups int64) *cpu.Args {
 	a, g := f.armTile(c, w, first, groups), &c.groups
 	a.Runs.Steps, a.Runs.Strands = int(groups), 1
 	for k := range kernelOperands {

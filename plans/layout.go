@@ -213,3 +213,13 @@ func (l *layout) spans(a *cpu.Args, cur *cursor) {
 		a.Out[k].P, a.Out[k].Stride = cur.at[firstOutput+k], l.stride[firstOutput+k][inner]
 	}
 }
+
+// elementOffset returns the distance in elements from the first one to the
+// one with a row-major number.
+func elementOffset(v *tensor.View, number int64) (offset int64) {
+	for d := len(v.Shape) - 1; d >= 0; d-- {
+		offset += number % v.Shape[d] * v.Stride(d)
+		number /= v.Shape[d]
+	}
+	return offset
+}

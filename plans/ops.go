@@ -4,7 +4,7 @@ package plans
 var ops = makeOps()
 
 func makeOps() (table []op) {
-	for _, f := range []familyOp{
+	for _, f := range []groupedOp{
 		quantize, quantizeBackward, dequantize, dequantizeBackward,
 		fakeQuantize, fakeQuantizeBackward, chooseQParams, dynamicQuantize,
 	} {

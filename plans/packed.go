@@ -30,7 +30,7 @@ func (r *region) rowLength(axis int) int64 {
 
 // nibblesOf returns a dimension's stride in halves of bytes through the packed
 // operand.
-func (f *family) nibblesOf(c *call, dim *regionDim) int64 {
+func (f *groupedPlan) nibblesOf(c *call, dim *regionDim) int64 {
 	if f.packed < 0 {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (f *family) nibblesOf(c *call, dim *regionDim) int64 {
 }
 
 // firstNibble returns the half byte of a region's first element.
-func (f *family) firstNibble(c *call, r *region) (first int64) {
+func (f *groupedPlan) firstNibble(c *call, r *region) (first int64) {
 	v := &c.args[f.operand[f.packed]]
 	last := len(f.shape) - 1
 	for axis := range last {
@@ -62,7 +62,7 @@ const shortRun = 256
 
 // scattered reports whether groups have packed codes in shorter runs, or apart: one code
 // at a time would be unpacked.
-func (f *family) scattered(c *call) bool {
+func (f *groupedPlan) scattered(c *call) bool {
 	f.layoutOf(c, &c.members, &f.regions[0], kernelOperands, memberDims)
 	m := &c.members
 	inner := m.dims - 1
@@ -70,7 +70,7 @@ func (f *family) scattered(c *call) bool {
 }
 
 // unpackWhole puts bytes in the place of a call's packed codes, row-major.
-func (f *family) unpackWhole(c *call, unpack job) {
+func (f *groupedPlan) unpackWhole(c *call, unpack job) {
 	i := f.operand[f.packed]
 	v, m := &c.args[i], &c.compactions[i]
 	l, last := &m.from, len(f.shape)-1
@@ -89,7 +89,7 @@ func (f *family) unpackWhole(c *call, unpack job) {
 }
 
 // unpackJob unpacks a piece of them.
-func (f *family) unpackJob(c *call, w *worker, number int64) {
+func (f *groupedPlan) unpackJob(c *call, w *worker, number int64) {
 	m, cur := c.compacting, &w.cursors[3]
 	l, begin := &m.from, number*jobSize
 	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
@@ -105,7 +105,7 @@ const feedSize = 4096
 
 // feed calls a kernel for the n elements at a cursor, whose spans are in the
 // worker's arguments, through unpacked codes where they are packed.
-func (f *family) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n int64, a *cpu.Args)) {
+func (f *groupedPlan) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n int64, a *cpu.Args)) {
 	if f.packed < 0 {
 		kernel(n, &w.args)
 		return

@@ -14,7 +14,7 @@ type packedGroups struct{ piece, perRow, pieces, perJob int64 }
 
 // packedGroups finds the pieces of a call's elements, and returns the number of
 // jobs; 0 where groups are long, may share a byte, or lie otherwise.
-func (f *family) packedGroups(c *call) int64 {
+func (f *groupedPlan) packedGroups(c *call) int64 {
 	l, p := &c.all, &c.packedGroups
 	inner := l.dims - 1
 	n := l.size[inner]
@@ -36,7 +36,7 @@ func (f *family) packedGroups(c *call) int64 {
 }
 
 // packedGroupsJob makes the job of a kernel over some pieces.
-func packedGroupsJob(f *family, kernel cpu.Elementwise) job {
+func packedGroupsJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		p, l, cur := &c.packedGroups, &c.all, &w.cursors[0]
 		inner := l.dims - 1
@@ -54,7 +54,7 @@ func packedGroupsJob(f *family, kernel cpu.Elementwise) job {
 
 // feedGroups calls a kernel for a number of groups from a cursor on, whose spans
 // are in the worker's arguments.
-func (f *family) feedGroups(w *worker, l *layout, cur *cursor, groups int64, kernel cpu.Elementwise) {
+func (f *groupedPlan) feedGroups(w *worker, l *layout, cur *cursor, groups int64, kernel cpu.Elementwise) {
 	a, inner := &w.args, l.dims-1
 	n := l.size[inner]
 	if f.packed < firstOutput {
@@ -79,7 +79,7 @@ func (f *family) feedGroups(w *worker, l *layout, cur *cursor, groups int64, ker
 }
 
 // unpack makes n codes of a layout from a half byte on a kernel's input.
-func (f *family) unpack(w *worker, l *layout, first, n int64) {
+func (f *groupedPlan) unpack(w *worker, l *layout, first, n int64) {
 	w.args.In[f.packed] = l.bytesOf(w)
 	f.packing.Unpack(w.codes[:n], l.start[f.packed], first, 1, l.packedType)
 }
@@ -91,13 +91,13 @@ func (l *layout) bytesOf(w *worker) cpu.Span {
 
 // codesFollow reports whether the packed input's codes of groups of n elements, if
 // there is one, follow those of the group before, and can be unpacked for a kernel.
-func (f *family) codesFollow(c *call, n int64) bool {
+func (f *groupedPlan) codesFollow(c *call, n int64) bool {
 	g, m := &c.groups, &c.members
 	return f.packed < 0 || f.packed < firstOutput && n <= feedSize && (n == 1 || m.nibbles[0] == 1) && g.nibbles[g.dims-1] == n
 }
 
 // expandParams makes the parameters of each element of a number of groups.
-func (f *family) expandParams(w *worker, l *layout, cur *cursor, groups int64) {
+func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, groups int64) {
 	a, tile, inner := &w.args, &w.scratch.Tile, l.dims-1
 	for number := range 2 {
 		k := f.scale + number

@@ -48,7 +48,7 @@ type worker struct {
 	codes   [feedSize]int8 // unpacked
 	copied  copied
 	bases   cpu.AffineBases
-	own     ownArgs // of a run that is no family's
+	own     ownArgs // of a run that has no groups
 	usesOwn bool
 }
 

@@ -28,7 +28,7 @@ var (
 )
 
 // chooseQParams computes scale and zero point from the range of each group.
-var chooseQParams = familyOp{
+var chooseQParams = groupedOp{
 	name:  "choose_qparams",
 	doc:   "A scale, and if wanted a zero point, for the range of each group.",
 	args:  []arg{{name: "x", shaped: true, allow: floats, doc: "the numbers"}, chosenScaleArg, chosenZeroArg},
@@ -36,7 +36,7 @@ var chooseQParams = familyOp{
 	in:    []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
 	infer: checkChosen,
 	rows:  namesOf(cpu.MinMax),
-	build: func(pl *plan, f *family, t cpu.Types) error {
+	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
 		pl.check = nil
 		kernel, err := selectRow(pl, cpu.MinMax, t)
 		if err != nil {
@@ -58,7 +58,7 @@ const shortestChoice = 64
 
 // chooseThenMap makes the run of an op that chooses scales and zero points, and
 // maps elements with them, if there is a kernel for it.
-func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	if f.packed >= 0 {
 		chooseBeforeMap[C](pl, f, t, minMax, quantize)
 		return
@@ -89,7 +89,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.S
 
 // chooseBeforeMap chooses for all groups before it maps elements: those of several
 // groups are packed together.
-func chooseBeforeMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	chooser := *f
 	chooser.packed, chooser.operand[firstOutput] = -1, -1
 	t.Out[0], chooser.args.Out[0].DType, chooser.size[firstOutput] = tensor.None, tensor.None, 0
@@ -124,7 +124,7 @@ func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
 
 // dynamicQuantize chooses scale and zero point of each group and quantizes it
 // with them, while the group is still in cache.
-var dynamicQuantize = familyOp{
+var dynamicQuantize = groupedOp{
 	name: "dynamic_quantize",
 	doc:  "choose_qparams and quantize in one pass.",
 	args: []arg{
@@ -136,7 +136,7 @@ var dynamicQuantize = familyOp{
 	groupOut: []string{"scale", "zero_point"}, compute: "x", codes: "q",
 	infer: checkChosen,
 	rows:  namesOf(cpu.Quantize),
-	build: func(pl *plan, f *family, t cpu.Types) error {
+	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
 		pl.check = nil
 		minMax, err := selectRow(pl, cpu.MinMax, t)
 		if err != nil {

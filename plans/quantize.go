@@ -3,7 +3,7 @@ package plans
 import "github.com/isobit-ml/isobit/cpu"
 
 // quantize maps x to codes; see NUMERICS.md, section 3.
-var quantize = familyOp{
+var quantize = groupedOp{
 	name: "quantize",
 	doc:  "The codes of numbers: clamp(rint(x / scale) + zero_point, qmin, qmax).",
 	args: []arg{
@@ -17,8 +17,8 @@ var quantize = familyOp{
 }
 
 // elementwise builds a plan whose kernel maps every element on its own.
-func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t cpu.Types) error {
-	return func(pl *plan, f *family, t cpu.Types) error {
+func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan, t cpu.Types) error {
+	return func(pl *plan, f *groupedPlan, t cpu.Types) error {
 		kernel, err := selectRow(pl, table, t)
 		if err == nil {
 			pl.run = runElementwise(f, kernel)
@@ -28,7 +28,7 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t c
 }
 
 // quantizeBackward is the straight-through estimate.
-var quantizeBackward = familyOp{
+var quantizeBackward = groupedOp{
 	name: "quantize", suffix: "_backward",
 	doc: "The straight-through gradient of quantize: grad_output / scale where x is within the range, else 0.",
 	args: []arg{

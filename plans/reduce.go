@@ -11,7 +11,7 @@ func blocksOf(n int64) int64 { return ceilDiv(n, cpu.StripeBlock) }
 
 // reductionWorkspace returns the bytes that hold the block results of the
 // region that needs most: none where every reduction is one block.
-func reductionWorkspace[C cpu.Compute](f *family) (bytes int64) {
+func reductionWorkspace[C cpu.Compute](f *groupedPlan) (bytes int64) {
 	for i := range f.regions {
 		groups, members := f.regions[i].counts()
 		if blocks := blocksOf(members); blocks > 1 {
@@ -36,7 +36,7 @@ func (r *region) counts() (groups, members int64) {
 // reduction is an op that reduces every group by a kernel, which may map their
 // elements at the same time, and folds what that leaves.
 type reduction[C cpu.Compute] struct {
-	*family
+	*groupedPlan
 	kernel cpu.Striped
 	fold   folder[C]
 	then   cpu.Elementwise // maps the elements of a group with its results; or nil
@@ -53,10 +53,10 @@ type way struct {
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		{r.columns, columnJob(r.family, r.kernel, r.fold), never},
-		{func(c *call) int64 { return r.shortGroups(c, r.fold.short) }, shortGroupJob(r.family, r.kernel, r.fold, r.then), always},
-		{func(c *call) int64 { return r.groupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.family, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
-		{func(c *call) int64 { return r.gathers(c, r.fold.gathered) }, gatherJob(r.family, r.kernel, r.fold), never},
+		{r.columns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
+		{func(c *call) int64 { return r.shortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
+		{func(c *call) int64 { return r.groupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
+		{func(c *call) int64 { return r.gathers(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
 		{(*call).wholeGroups, r.reduceGroups, whole},
 		{func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
 	}
@@ -64,7 +64,7 @@ func (r *reduction[C]) ways() []way {
 
 // run makes the run of the op.
 func (r *reduction[C]) run() func(c *call) error {
-	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.family, r.then)
+	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.groupedPlan, r.then)
 	return func(c *call) error {
 		for i := range r.regions {
 			region := &r.regions[i]
@@ -99,7 +99,7 @@ func (r *reduction[C]) run() func(c *call) error {
 // runUnpacked makes the run of an op with packed codes, which are unpacked first where
 // groups have them in short runs or apart.
 func (r *reduction[C]) runUnpacked(isa cpu.ISA, packed func(c *call) error) func(c *call) error {
-	bytes := *r.family
+	bytes := *r.groupedPlan
 	bytes.packed, bytes.isa = -1, isa
 	whole, unpack := (&reduction[C]{&bytes, r.kernel, r.fold, r.then}).run(), job(r.unpackJob)
 	return func(c *call) error {
@@ -166,7 +166,7 @@ func (r *reduction[C]) finish(c *call, w *worker, group int64, result [2]C) {
 // mapGroup maps the elements of one group.
 func (r *reduction[C]) mapGroup(c *call, w *worker, group int64) {
 	a, cur, l := r.arm(w), w.members(c, group), &c.members
-	a.Ahead = c.nextGroups(r.family, 1)
+	a.Ahead = c.nextGroups(r.groupedPlan, 1)
 	l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
 		l.spans(a, cur)
 		r.feed(w, l, cur, n, func(n int64, a *cpu.Args) { r.then(int(n), a) })
@@ -176,7 +176,7 @@ func (r *reduction[C]) mapGroup(c *call, w *worker, group int64) {
 // mapsLater reports whether groups are mapped when all have their results:
 // those that may share a byte, and those in runs so short that tiles pay for
 // reading the elements again.
-func (f *family) mapsLater(c *call) bool {
+func (f *groupedPlan) mapsLater(c *call) bool {
 	return f.packed >= 0 || c.members.size[c.members.dims-1] <= longestShortGroup
 }
 
@@ -203,7 +203,7 @@ func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.cou
 
 // nextGroups returns how far behind the elements of some groups lie those of the
 // next: they are asked for while these are mapped, if caches hold both.
-func (c *call) nextGroups(f *family, groups int64) int {
+func (c *call) nextGroups(f *groupedPlan, groups int64) int {
 	const near = 1 << 17 // bytes
 	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.size[0] <= near {
 		return int(groups * g.stride[0][g.dims-1])
@@ -211,10 +211,9 @@ func (c *call) nextGroups(f *family, groups int64) int {
 	return 0
 }
 
-// aheadOfGroups returns how many bytes before the elements of groups of n are read their
-// lines are asked for. Sums of short groups keep the processor from looking ahead
-// itself.
-func (f *family) aheadOfGroups(n int64) int {
+// aheadOfGroups returns how many bytes ahead groups of n elements are prefetched. Sums of
+// short groups keep the processor from looking ahead itself.
+func (f *groupedPlan) aheadOfGroups(n int64) int {
 	if f.args.Stream && n <= shortFarRun {
 		return farAhead
 	}

@@ -20,10 +20,10 @@ type op struct {
 	// build completes a plan whose problem is inferred: it selects a row, and
 	// sets the workspace, what Run checks and how it runs.
 	build func(p *plan) error
-	// grouping returns the groups of an op over grouped elements; family is
-	// that op's name without its granularity.
+	// grouping returns the groups of an op over grouped elements; base is that
+	// op's name without its granularity.
 	grouping func(p *Problem) (grouping, error)
-	family   string
+	base     string
 	groups   string // of an op over grouped elements: which elements are a group
 	// close reports whether some bits of a problem are a processor's own; nil: none are.
 	close func(p *Problem) bool

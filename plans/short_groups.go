@@ -25,7 +25,7 @@ func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup ||
 
 // shortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.
-func (f *family) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
+func (f *groupedPlan) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
 	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
@@ -49,7 +49,7 @@ func (c *call) tilesOfGroups() int64 {
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it.
-func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		n := c.members.count()
 		a := f.armTile(c, w, first, groups)
@@ -96,7 +96,7 @@ func (c *call) tileOfGroups(number int64) (first, groups int64) {
 
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,
 // whose codes it unpacks. Parameters are left out.
-func (f *family) armTile(c *call, w *worker, first, groups int64) *cpu.Args {
+func (f *groupedPlan) armTile(c *call, w *worker, first, groups int64) *cpu.Args {
 	a, at := f.arm(w), &w.cursors[0]
 	c.groups.seek(at, first, maxOperands)
 	for k := range a.In {

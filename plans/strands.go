@@ -37,7 +37,7 @@ const (
 )
 
 // strand parts a call's elements, and returns how many it leaves to be taken otherwise.
-func (f *family) strand(c *call) (rest int64) {
+func (f *groupedPlan) strand(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
@@ -75,7 +75,7 @@ var readsStrands = cpu.ReadsStrands
 
 // placesToRead returns how many strands there are: half as many where an element
 // moves more bytes than a float32 and its code.
-func (f *family) placesToRead() int {
+func (f *groupedPlan) placesToRead() int {
 	switch {
 	case !readsStrands:
 		return 1
@@ -86,7 +86,7 @@ func (f *family) placesToRead() int {
 }
 
 // tooShort reports whether runs of n elements are better taken in tiles.
-func (f *family) tooShort(n int64) bool {
+func (f *groupedPlan) tooShort(n int64) bool {
 	switch {
 	case !readsStrands && n%wholeBlock == 0:
 		return false
@@ -106,7 +106,7 @@ func shortSteps(l *layout) bool {
 // windows returns the dimension that windows of strands lie along, and its steps
 // in one, 0 for none: the outermost that leaves little over, so that strands are
 // long, but for runs that are long themselves.
-func (f *family) windows(l *layout, count int64) (d int, window int64) {
+func (f *groupedPlan) windows(l *layout, count int64) (d int, window int64) {
 	inner, each := l.dims-1, f.args.In[0].DType.Size() // bytes of a step
 	if l.size[inner]*each < count*strandBytes {
 		few := func(n int64) bool { return n < 4*count && n%count != 0 }
@@ -162,7 +162,7 @@ func (l *layout) skip(d int, steps int64) {
 }
 
 // strandJob makes the job of a kernel over a call's strands.
-func strandJob(f *family, kernel cpu.Elementwise) job {
+func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		s, l, cur := &c.strands, c.strands.first, &w.cursors[0]
 		inner := l.dims - 1

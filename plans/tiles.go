@@ -32,7 +32,7 @@ type tiling struct {
 const tilingElements = 1 << 20
 
 // tile finds the tiling of a call's elements, if their groups are short.
-func (f *family) tile(c *call) bool {
+func (f *groupedPlan) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
 	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
@@ -85,7 +85,7 @@ func (t *tiling) plan(joined bool, threads int) {
 }
 
 // varies reports whether parameters change along a dimension.
-func (f *family) varies(l *layout, d int) bool {
+func (f *groupedPlan) varies(l *layout, d int) bool {
 	for k := range kernelOperands {
 		if f.param[k] && l.stride[k][d] != 0 {
 			return true
@@ -96,7 +96,7 @@ func (f *family) varies(l *layout, d int) bool {
 
 // consecutive returns the outermost dimension from which on the elements of
 // all data operands lie one after the other.
-func (f *family) consecutive(l *layout) int {
+func (f *groupedPlan) consecutive(l *layout) int {
 	first := 0
 	for k := range kernelOperands {
 		if f.param[k] || l.start[k] == nil {
@@ -112,7 +112,7 @@ func (f *family) consecutive(l *layout) int {
 }
 
 // tileJob makes the job of a kernel over a call's tiling.
-func tileJob(f *family, kernel cpu.Elementwise) job {
+func tileJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		t := &c.tiles
 		units := t.outer * t.high * t.wide
@@ -128,7 +128,7 @@ func tileJob(f *family, kernel cpu.Elementwise) job {
 }
 
 // runTile runs a kernel on columns of a number of cycles.
-func (f *family) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
+func (f *groupedPlan) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
 	t, l, a, cur := &c.tiles, &c.all, f.arm(w), &w.cursors[0]
 	l.seek(cur, start, kernelOperands)
 	f.prepare(c, w, start, columns, min(t.copies, rows))
@@ -172,7 +172,7 @@ func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
 
 // prepare makes the parameters of consecutive elements from the worker's cursor on,
 // and of copies of them.
-func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
+func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) {
 	t, l, a, tile := &c.tiles, &c.all, &w.args, &w.scratch.Tile
 	a.Ready = true
 	for number := range 2 {
@@ -209,7 +209,7 @@ func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
 }
 
 // scaleIndex returns the operand that holds scales; zero points come after.
-func (f *family) scaleIndex(p *Problem) int {
+func (f *groupedPlan) scaleIndex(p *Problem) int {
 	i := p.op.arg("scale")
 	for k, operand := range f.operand[:firstOutput] {
 		if operand == i && i >= 0 {

@@ -29,7 +29,7 @@ const maxTurned = 2
 
 // turn finds the tiles of a call with inputs that lie across the output, and returns how many jobs
 // they are; 0 where there are none.
-func (f *family) turn(c *call) int64 {
+func (f *groupedPlan) turn(c *call) int64 {
 	l, t := &c.all, &c.turned
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 {
@@ -75,7 +75,7 @@ func (t *turned) tiles(l *layout) int64 {
 }
 
 // turnedJob makes the job of a kernel over a call's tiles.
-func turnedJob(f *family, kernel cpu.Elementwise) job {
+func turnedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		l, t := &c.all, &c.turned
 		for tile := number * t.perJob; tile < min((number+1)*t.perJob, t.tiles(l)); tile++ {
@@ -84,7 +84,7 @@ func turnedJob(f *family, kernel cpu.Elementwise) job {
 	}
 }
 
-func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int64) {
+func (f *groupedPlan) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int64) {
 	l, t, cur, inner := &c.all, &c.turned, &w.cursors[0], c.all.dims-1
 	outer, column, row := tile/(t.high*t.wide), tile/t.high%t.wide*turnedWidth, tile%t.high*turnedRows
 	rows, n := min(turnedRows, l.size[inner-1]-row), min(turnedWidth, l.size[inner]-column)

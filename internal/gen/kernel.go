@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Lanes is the number of partial sums of a striped reduction.
+// stripeLanes is the number of partial sums of a striped reduction.
 const stripeLanes = 64
 
 // kernel is a function under construction. An op's body describes what
@@ -106,7 +106,7 @@ func (k *kernel) pointer(name string, i, size int) memory {
 	return memory{operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}}
 }
 
-// in returns elements of a data input.
+// load returns elements of a data input.
 func (k *kernel) load(input int) value {
 	if k.split && k.tail == nil {
 		return k.loadSplit(input)

@@ -28,7 +28,7 @@ func Find(name string) *Op {
 }
 
 func makeTable() (table []Op) {
-	for _, f := range families {
+	for _, f := range groupedOps {
 		for _, g := range granularities {
 			table = append(table, Op{f.name + "_per_" + g.name + f.suffix, f.inPlace, func(s *Source, t *text) {
 				shape := s.shape(s.rank(g.rank))

@@ -3,7 +3,7 @@
  *   _C.c         the module: functions that Python calls, set-up
  *   _C_load.c    finds and opens libisobit, again in a forked child
  *   _C_tensor.c  Python objects to DLTensor
- *   _C_plan.c    plans: cache by key, problem text, run
+ *   _C_plan.c    plans: cache by key, run
  *   _C_problem.c plans that users make of a text: isobit.Plan
  *   _C_op.c      ops: a signature registered once, called often, with
  *   _C_args.c    its arguments,

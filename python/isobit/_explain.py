@@ -30,7 +30,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
 
 
 class UnknownType(ValueError, TypeError):
-    """A dtype that no op takes: a wrong value, and what was a TypeError once."""
+    """A dtype that no op takes: a wrong value, and a TypeError, as torch raises."""
 
 
 def explain(op: Op, args: tuple[Any, ...]) -> None:
@@ -69,7 +69,7 @@ def check_attributes(op: Op, args: tuple[Any, ...]) -> None:
 def _explain_tensor(op: Op, item: Input, value: Any) -> None:
     if value is None and item.optional:
         return
-    if item.number and (isinstance(value, (int, float)) or _is_numpy_number(value)):
+    if item.number and (isinstance(value, (int, float)) or is_numpy_number(value)):
         return
     named = f"{op.name}: {op.names[item.name]}"
     if not isinstance(value, torch.Tensor):
@@ -112,7 +112,7 @@ def check_kinds(where: str, kind: str, **named: Any) -> None:
             raise error[0](f"{where}: {name} {error[1]}")
 
 
-def _is_numpy_number(value: Any) -> bool:
+def is_numpy_number(value: Any) -> bool:
     return type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
 
 

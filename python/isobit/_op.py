@@ -16,10 +16,11 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._explain import NAMES, check_attributes, explain, spell
+from ._explain import NAMES, check_attributes, explain, is_numpy_number, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
+from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
 OPS: dict[str, Op] = {}
 
@@ -177,7 +178,7 @@ class Op:
         """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
             number = args[i]
-            if type(number).__module__ == "numpy" and getattr(number, "ndim", None) == 0:
+            if is_numpy_number(number):
                 number = number.item()
             if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
@@ -275,9 +276,9 @@ class Op:
             return self.dispatch(*args)
         try:
             if torch._C._are_functorch_transforms_active():
-                if _is_functionalized():  # which autograd.Function does not take
+                if is_functionalized():  # which autograd.Function does not take
                     return self.dispatch(*args)
-                if not self.is_linear and _forward_levels() > 1:
+                if not self.is_linear and forward_levels() > 1:
                     raise NotImplementedError(
                         f"isobit::{self.name} has one derivative in forward mode: a second one wants reverse mode, jacrev(jacrev(f))"
                     )
@@ -290,43 +291,3 @@ class Op:
     def not_differentiable(self, message: str = ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
-
-
-def wants_gradient(*values: Any) -> bool:
-    return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
-
-
-def wants_derivative(*values: Any) -> bool:
-    """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
-    the tensors of torch.func's transforms."""
-    if is_dynamo_compiling():
-        return wants_gradient(*values)
-    if is_traced():
-        return False
-    return torch._C._are_functorch_transforms_active() or wants_gradient(*values) or has_tangent(*values)
-
-
-def is_traced() -> bool:
-    """Whether torch.jit.trace records: what it records serves, and has no gradient."""
-    return torch._C._get_tracing_state() is not None
-
-
-def _transforms() -> list[Any]:
-    """Which of torch.func's transforms are active, from the outermost to the innermost."""
-    return [i.key() for i in torch._C._functorch.get_interpreter_stack() or ()]
-
-
-def _is_functionalized() -> bool:
-    return _transforms()[-1] == torch._C._functorch.TransformType.Functionalize
-
-
-def _forward_levels() -> int:
-    """How many of the active transforms are forward mode: a jvp sees the tensors of one of them."""
-    return _transforms().count(torch._C._functorch.TransformType.Jvp)
-
-
-def has_tangent(*values: Any) -> bool:
-    ad = torch.autograd.forward_ad
-    if ad._current_level < 0:
-        return False
-    return any(isinstance(v, torch.Tensor) and ad.unpack_dual(v).tangent is not None for v in values)

@@ -10,7 +10,8 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from ._explain import check_dense, explain
-from ._op import Op, has_tangent, wants_gradient
+from ._op import Op
+from ._transforms import has_tangent, wants_gradient
 
 
 def check_not_inference(named: str, t: torch.Tensor) -> None:

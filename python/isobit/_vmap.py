@@ -11,7 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from ._op import Op
-    from .ops._families import Family
+    from .ops._granularity import Granularity
 
 Dims = tuple[int | None, ...]
 MOST_DIMS = 8  # that a plan takes
@@ -57,7 +57,7 @@ def front(x: Tensor, dim: int | None, size: int) -> Tensor:
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
-def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
+def vmap_elementwise(op: Op, granularity: Granularity, data: tuple[int, ...]) -> None:
     """For an op of one granularity, whose inputs `data` have one shape: a batch is one call with
     another leading dimension. Parameters of each row follow their rows; common ones must not have
     a batch of their own, nor a gradient, which would be summed over it."""
@@ -67,7 +67,7 @@ def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
     def rule(size: int, in_dims: Dims, *args: Any) -> Any:
         wanted = [o.wanted(args[count:]) for o in signature.outputs]
         batched = data
-        if family.rows:
+        if granularity.rows:
             batched = tuple(i for i in range(count) if isinstance(args[i], Tensor))
         elif any(d is not None for i, d in enumerate(in_dims) if i not in data) or any(wanted[1:]):
             return None
@@ -76,9 +76,9 @@ def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
             new[i] = front(args[i], in_dims[i], size)
         if new[data[0]].dim() > MOST_DIMS:
             return None
-        if family.axis and new[count] >= 0:
+        if granularity.axis and new[count] >= 0:
             new[count] += 1
-        if family.block:
+        if granularity.block:
             new[count] = [1, *new[count]]
         y = op.raw(*new)
         if isinstance(y, Tensor):

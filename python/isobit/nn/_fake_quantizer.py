@@ -155,7 +155,7 @@ class FakeQuantizer(torch.nn.Module):
             destination[prefix + name] = torch.tensor([getattr(self, name)], dtype=torch.uint8)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for name in _FLAGS:  # a state_dict from before they were in it lacks them
+        for name in _FLAGS:  # absent from a state_dict of parameters alone
             saved = state_dict.pop(prefix + name, None)
             if saved is not None:
                 setattr(self, name, bool(saved.any()))

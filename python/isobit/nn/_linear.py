@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._gradient import no_forward_mode, once, rounded, wide_for
 from .._load import PACKED
-from .._op import wants_derivative
+from .._transforms import wants_derivative
 from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear

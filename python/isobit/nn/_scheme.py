@@ -20,7 +20,7 @@ from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
 from ..ops import qparams as _qparams
 from ..ops import quantize as _quantize
-from ..ops._families import FLOAT8
+from ..ops._granularity import FLOAT8
 
 _NAMES = ("per_tensor", "per_channel", "per_token", "per_channel_group", "per_block")
 

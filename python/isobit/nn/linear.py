@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._gradient import widest
-from .._op import wants_derivative
+from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
 from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._load import PACKED
-from ..ops._families import FLOAT8
+from ..ops._granularity import FLOAT8
 from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, resize_for_loading
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type

@@ -14,7 +14,7 @@ from .._load import PACKED
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, is_float8, without_zero_point
+from ._granularity import GRANULARITIES, is_float8, without_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -41,7 +41,7 @@ def _backward_of(op: Op, leading: int, group: bool) -> Any:
 
 
 def _define(name: str) -> tuple[Op, Op]:
-    f = FAMILIES[name]
+    f = GRANULARITIES[name]
     forward = Op(
         f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None, SymInt? last_dim=None) -> Tensor",
         f"dequantize_{f.plan}",
@@ -68,8 +68,8 @@ def _define(name: str) -> tuple[Op, Op]:
     return forward, backward
 
 
-_OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
+_OPS = {name: _define(name) for name in GRANULARITIES}
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
 def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:

@@ -11,8 +11,9 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
-from .._op import LIBRARY, Op, has_tangent, wants_gradient
+from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
+from .._transforms import has_tangent, wants_gradient
 from .._vmap import MOST_DIMS, Dims, front, register
 
 _FORWARD = Op(

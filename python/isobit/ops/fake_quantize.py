@@ -15,7 +15,7 @@ from .._gradient import ONCE, kept, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, Family, code_name, without_zero_point
+from ._granularity import GRANULARITIES, Granularity, code_name, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -48,8 +48,8 @@ def _second_of(forward: Op, op: Op) -> Any:
 
 
 def _define(name: str) -> tuple[Op, Op]:
-    f = FAMILIES[name]
-    f = Family(f.plan, "scale", "zero_point", f.axis, f.group, f.block, f.rows)
+    f = GRANULARITIES[name]
+    f = Granularity(f.plan, "scale", "zero_point", f.axis, f.group, f.block, f.rows)
     tail = f"{f.group_schema()}, str rounding='nearest', float grad_factor=1."
     forward = Op(
         f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}, str code='int') -> Tensor",
@@ -75,8 +75,8 @@ def _define(name: str) -> tuple[Op, Op]:
     return forward, backward
 
 
-_OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
+_OPS = {name: _define(name) for name in GRANULARITIES}
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
 def _fake_quantize(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:

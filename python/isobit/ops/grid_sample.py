@@ -12,8 +12,9 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import widened
 from .._explain import check_dense, spell
 from .._gradient import save_for_jvp
-from .._op import LIBRARY, Op, is_traced
+from .._op import LIBRARY, Op
 from .._out import write_out
+from .._transforms import is_traced
 from .._vmap import vmap_fold
 
 _ATTRIBUTES = "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"

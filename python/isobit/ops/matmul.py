@@ -13,8 +13,9 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import narrowed
 from .._explain import check_dense
 from .._gradient import rounded, save_for_jvp, wide_for
-from .._op import Op, is_traced
+from .._op import Op
 from .._out import copy_out
+from .._transforms import is_traced
 from .._vmap import Dims, front, register
 
 _OP = Op(

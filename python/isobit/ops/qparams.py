@@ -12,7 +12,7 @@ from .._explain import check_dense, spell
 from .._load import DTYPES
 from .._op import Op
 from .._vmap import MOST_DIMS, Dims, front, register
-from ._families import FAMILIES
+from ._granularity import GRANULARITIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
 _GROUPINGS = {
@@ -26,7 +26,7 @@ _GROUPINGS = {
 
 def _define(name: str) -> tuple[Op, Op]:
     schema, attribute, shape = _GROUPINGS[name]
-    plan = FAMILIES[name].plan
+    plan = GRANULARITIES[name].plan
     parameters = (f"scale = {shape} : parameter", f"zero_point = {shape} : int32 if !symmetric")
     choose = Op(
         f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True)"
@@ -53,9 +53,9 @@ def _define(name: str) -> tuple[Op, Op]:
 
 def _vmap(op: Op, name: str) -> None:
     def rule(size: int, in_dims: Dims, x: Tensor, *attributes: Any) -> Any:
-        if not FAMILIES[name].rows:
+        if not GRANULARITIES[name].rows:
             return None
-        if FAMILIES[name].block:
+        if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
         folded = front(x, in_dims[0], size)
         if folded.dim() > MOST_DIMS:
@@ -100,6 +100,7 @@ def _checked(op: str, x: Any, where: tuple[Any, ...], *dtype_and_range: Any) -> 
 def _choose(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor]:
+    """Scale and zero point for codes of a dtype, whose range bounds theirs."""
     bounds = _checked(f"choose_qparams_{name}", x, where, dtype, low, high)
     least, most = _RANGES[dtype]
     if isinstance(low, int) and low < least:
@@ -110,7 +111,7 @@ def _choose(
 
 
 def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bounds: int) -> tuple[Tensor, Tensor]:
-    """The same for codes of any range."""
+    """Scale and zero point by the plan, for codes of any range."""
     scale, zero_point = _OPS[name][0](x.detach(), *where, *bounds, symmetric)
     return scale, torch.zeros_like(scale, dtype=torch.int32) if symmetric else zero_point
 
@@ -125,9 +126,10 @@ def choose_qparams_per_tensor(
 ) -> tuple[Tensor, Tensor]:
     """(scale, zero_point) for codes of dtype, from the smallest and largest value.
 
-    Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0, so that unsigned codes hold
-    nothing below 0: they want ``symmetric=False``. Otherwise the range with 0 in it, ``scale = (high - low) / (quant_max - quant_min)``. A range of nothing has the scale 1, one
-    with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32."""
+    Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0; unsigned codes cannot hold what is
+    negative then: use ``symmetric=False`` for them. Asymmetric: the range is widened to include 0,
+    ``scale = (high - low) / (quant_max - quant_min)``. A range of zeros has the scale 1, one with a NaN the
+    scale NaN. The scale is float32 (float64 for float64), the zero point int32."""
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
 

@@ -13,7 +13,7 @@ from .._gradient import kept, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, code_name, is_float8, without_zero_point
+from ._granularity import GRANULARITIES, code_name, is_float8, without_zero_point
 
 Number = float | Tensor
 
@@ -31,7 +31,7 @@ def _backward_of(op: Op, leading: int) -> Any:
 
 
 def _define(name: str) -> tuple[Op, Op]:
-    f = FAMILIES[name]
+    f = GRANULARITIES[name]
     forward = Op(
         f"quantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, str rounding='nearest') -> Tensor",
         f"quantize_{f.plan}",
@@ -53,8 +53,8 @@ def _define(name: str) -> tuple[Op, Op]:
     return forward, backward
 
 
-_OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
+_OPS = {name: _define(name) for name in GRANULARITIES}
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
 def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:

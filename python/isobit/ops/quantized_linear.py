@@ -12,8 +12,9 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
 from .._gradient import no_forward_mode, once, rounded, widest
-from .._op import Op, has_tangent, is_traced
+from .._op import Op
 from .._out import copy_out
+from .._transforms import has_tangent, is_traced
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient

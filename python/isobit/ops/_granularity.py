@@ -15,7 +15,7 @@ from .._explain import check_dense, spell
 
 
 @dataclass(frozen=True)
-class Family:
+class Granularity:
     plan: str  # suffix of the plans' names
     scale: str = "scales"  # names in the schema
     zero_point: str = "zero_points"
@@ -45,12 +45,12 @@ class Family:
         return " group_size:i" if self.group else ""
 
 
-FAMILIES = {
-    "per_tensor": Family("per_tensor", "scale", "zero_point"),
-    "per_channel": Family("per_channel", axis=True),
-    "per_token": Family("per_token", rows=True),
-    "per_channel_group": Family("per_group", group=True, rows=True),
-    "per_block": Family("per_block", block=True, rows=True),
+GRANULARITIES = {
+    "per_tensor": Granularity("per_tensor", "scale", "zero_point"),
+    "per_channel": Granularity("per_channel", axis=True),
+    "per_token": Granularity("per_token", rows=True),
+    "per_channel_group": Granularity("per_group", group=True, rows=True),
+    "per_block": Granularity("per_block", block=True, rows=True),
 }
 
 # 8-bit float codes, by the plans' names.

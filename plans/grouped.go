@@ -2,7 +2,6 @@ package plans
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
@@ -45,24 +44,24 @@ func rangeAnd(further ...attr) []attr {
 	}, further...)
 }
 
-// familyOp is an op over grouped elements before its granularity is known.
-type familyOp struct {
+// groupedOp is an op over grouped elements before its granularity is known.
+type groupedOp struct {
 	name, suffix string // around the granularity, such as "quantize" and "_backward"
 	doc          string // op's
 	args         []arg  // the first decides the shape
 	attrs        []attr
-	// in, out and groupOut name the kernel's operands; see newFamily.
+	// in, out and groupOut name the kernel's operands; see newGroupedPlan.
 	in, out, groupOut []string
 	inPlace           [][2]string
 	compute           string // the argument whose type decides the arithmetic
 	codes             string // the argument that holds codes, or their gradient, or ""
 	infer             func(p *Problem) error
-	build             func(pl *plan, f *family, t cpu.Types) error
+	build             func(pl *plan, f *groupedPlan, t cpu.Types) error
 	rows              func() []string
 }
 
 // at makes the op of one granularity.
-func (o familyOp) at(g granularity) op {
+func (o groupedOp) at(g granularity) op {
 	made := op{
 		name: o.name + "_" + g.suffix + o.suffix, category: Quantization,
 		doc: o.doc, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
@@ -70,11 +69,11 @@ func (o familyOp) at(g granularity) op {
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
 	}
-	made.family = o.name + o.suffix
+	made.base = o.name + o.suffix
 	made.grouping = func(p *Problem) (grouping, error) { return g.blocks(p, p.shapes[0]) }
 	made.infer = func(p *Problem) error { return o.inferShapes(p, g) }
 	made.build = func(pl *plan) error {
-		f, err := newFamily(&pl.problem, g, o.in, o.out, o.groupOut)
+		f, err := newGroupedPlan(&pl.problem, g, o.in, o.out, o.groupOut)
 		if err != nil {
 			return err
 		}
@@ -95,7 +94,7 @@ func (o familyOp) at(g granularity) op {
 }
 
 // argsOf returns the arguments with the shapes of one granularity's parameters.
-func (o familyOp) argsOf(g granularity) []arg {
+func (o groupedOp) argsOf(g granularity) []arg {
 	args := slices.Clone(o.args)
 	for i := range args {
 		switch {
@@ -110,7 +109,7 @@ func (o familyOp) argsOf(g granularity) []arg {
 	return args
 }
 
-func (o familyOp) inferShapes(p *Problem, g granularity) error {
+func (o groupedOp) inferShapes(p *Problem, g granularity) error {
 	grouping, err := g.blocks(p, p.shapes[0])
 	if err != nil {
 		return err
@@ -138,7 +137,7 @@ const fakeQuantizeRange = 1 << 23
 
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
-func (o familyOp) checkRange(p *Problem) error {
+func (o groupedOp) checkRange(p *Problem) error {
 	computed := p.DType(o.compute).Compute()
 	lo, hi := computed.WholeRange()
 	name := "the range of exact whole numbers"
@@ -173,7 +172,7 @@ func (o familyOp) checkRange(p *Problem) error {
 
 // codeType returns the type of the codes, None where they are whole numbers
 // that are not stored.
-func (o familyOp) codeType(p *Problem) tensor.DType {
+func (o groupedOp) codeType(p *Problem) tensor.DType {
 	if p.op.attr("code") >= 0 {
 		if d, ok := tensor.ParseDType(p.word("code")); ok {
 			return d
@@ -215,72 +214,4 @@ func all(checks ...func(p *Problem) error) func(p *Problem) error {
 		}
 		return nil
 	}
-}
-
-// checkZeroPoints makes the check that integer zero points, if there are any, lie within [qmin, qmax].
-func checkZeroPoints(p *Problem) func(c *call) error {
-	i := p.op.arg("zero_point")
-	if i < 0 || p.op.args[i].out || !p.types[i].IsInt() {
-		return nil
-	}
-	lo, hi, outside := p.int("qmin"), p.int("qmax"), outsideOf[p.types[i]]
-	return func(c *call) error {
-		v := &c.args[i]
-		n := v.NumElements()
-		if v.IsContiguous() {
-			if at := outside(v.Data, n, lo, hi); at >= 0 {
-				return zeroPointError(c, i, at, at)
-			}
-			return nil
-		}
-		for number := range n {
-			offset := elementOffset(v, number)
-			if outside(unsafe.Add(v.Data, offset*v.DType.Size()), 1, lo, hi) >= 0 {
-				return zeroPointError(c, i, number, offset)
-			}
-		}
-		return nil
-	}
-}
-
-func zeroPointError(c *call, i int, number, offset int64) error {
-	v, p := &c.args[i], &c.problem
-	z := readInt(unsafe.Add(v.Data, offset*v.DType.Size()), v.DType)
-	return errorf(InvalidArgument, p.op.name, "zero_point", "is %d at position %d; want %d to %d", z, number, p.int("qmin"), p.int("qmax"))
-}
-
-// outsideOf returns, by type, the first of n integers that is not within [lo, hi], or -1.
-var outsideOf = [...]func(p unsafe.Pointer, n, lo, hi int64) int64{
-	tensor.S8: firstBeyond[int8], tensor.U8: firstBeyond[uint8], tensor.I32: firstBeyond[int32], tensor.I64: firstBeyond[int64],
-}
-
-func firstBeyond[T int8 | uint8 | int32 | int64](p unsafe.Pointer, n, lo, hi int64) int64 {
-	for i, z := range unsafe.Slice((*T)(p), n) {
-		if int64(z) < lo || int64(z) > hi {
-			return int64(i)
-		}
-	}
-	return -1
-}
-
-// elementOffset returns the distance in elements from the first one to the
-// one with a row-major number.
-func elementOffset(v *tensor.View, number int64) (offset int64) {
-	for d := len(v.Shape) - 1; d >= 0; d-- {
-		offset += number % v.Shape[d] * v.Stride(d)
-		number /= v.Shape[d]
-	}
-	return offset
-}
-
-func readInt(p unsafe.Pointer, d tensor.DType) int64 {
-	switch d {
-	case tensor.S8:
-		return int64(*(*int8)(p))
-	case tensor.U8:
-		return int64(*(*uint8)(p))
-	case tensor.I32:
-		return int64(*(*int32)(p))
-	}
-	return *(*int64)(p)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// family is an op over elements that share scales, in every granularity.
-type family struct {
+// groupedOp is an op over elements that share scales, in every granularity.
+type groupedOp struct {
 	name, suffix string // around the granularity
 	first        string // the argument whose shape the others follow
 	firstType    func(s *Source) tensor.DType
@@ -15,7 +15,7 @@ type family struct {
 	inPlace      [][2]string
 }
 
-var families = []family{
+var groupedOps = []groupedOp{
 	{"quantize", "", "x", (*Source).float, quantizeKeys, [][2]string{{"q", "x"}}},
 	{"quantize", "_backward", "grad_output", (*Source).float, quantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}},
 	{"dequantize", "", "q", codeType, dequantizeKeys, [][2]string{{"y", "q"}}},

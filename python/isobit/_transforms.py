@@ -1,0 +1,48 @@
+"""What torch is doing around a call: whether derivatives are wanted, which transforms are active."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+
+def wants_gradient(*values: Any) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+
+
+def wants_derivative(*values: Any) -> bool:
+    """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
+    the tensors of torch.func's transforms."""
+    if is_dynamo_compiling():
+        return wants_gradient(*values)
+    if is_traced():
+        return False
+    return torch._C._are_functorch_transforms_active() or wants_gradient(*values) or has_tangent(*values)
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace records: what it records serves, and has no gradient."""
+    return torch._C._get_tracing_state() is not None
+
+
+def _transforms() -> list[Any]:
+    """Which of torch.func's transforms are active, from the outermost to the innermost."""
+    return [i.key() for i in torch._C._functorch.get_interpreter_stack() or ()]
+
+
+def is_functionalized() -> bool:
+    return _transforms()[-1] == torch._C._functorch.TransformType.Functionalize
+
+
+def forward_levels() -> int:
+    """How many of the active transforms are forward mode: a jvp sees the tensors of one of them."""
+    return _transforms().count(torch._C._functorch.TransformType.Jvp)
+
+
+def has_tangent(*values: Any) -> bool:
+    ad = torch.autograd.forward_ad
+    if ad._current_level < 0:
+        return False
+    return any(isinstance(v, torch.Tensor) and ad.unpack_dual(v).tangent is not None for v in values)
