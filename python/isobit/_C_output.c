@@ -244,6 +244,7 @@ int make_output(call *c, int i, PyObject *given) {
   }
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
+    c->missed = !c->strict;
     PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
     return -1;
   }

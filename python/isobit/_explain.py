@@ -39,6 +39,7 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
     for item, value in zip(inputs, args, strict=False):
         _explain_tensor(op, item, value)
     check_attributes(op, args)
+    _explain_upstream(op, args)
     codes, dtype = op.signature.codes()
     if codes < 0 or len(args) <= dtype or args[dtype] is None:
         return
@@ -52,6 +53,17 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
             if not max(most - 1, 0) <= value <= most:
                 named = f"{op.names[attribute.name]} is {value}"
                 raise ValueError(f"{op.name}: {named}; want {max(most - 1, 0)} or {most}, two codes to a byte")
+
+
+def _explain_upstream(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises where an upstream gradient, by which plans go, has another shape than the data."""
+    inputs = op.signature.inputs
+    if inputs[0].name != "grad_output" or any(a in PACKED for a in args if isinstance(a, torch.dtype)):
+        return
+    for item, value in zip(inputs[1:], args[1:], strict=False):
+        if item.name in ("x", "q") and value is not None and value.shape != args[0].shape:
+            want = f"want {list(value.shape)}, as {op.names[item.name]} has"
+            raise ValueError(f"{op.name}: {op.names['grad_output']} has shape {list(args[0].shape)}; {want}")
 
 
 def check_attributes(op: Op, args: tuple[Any, ...]) -> None:

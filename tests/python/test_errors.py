@@ -117,6 +117,36 @@ BAD = {
     "linear's bias": (ValueError, ": bias has shape", lambda: isobit.quantized_linear(draw(2, 3), draw(4, 3), draw(5))),
     "threads": (ValueError, "n is 0", lambda: isobit.set_num_threads(0)),
     "threads of another type": (TypeError, "n must be", lambda: isobit.set_num_threads(2.0)),
+    "upstream gradient's shape": (
+        ValueError,
+        r": grad_output has shape \[3\]; want \[4, 6\], as input has",
+        lambda: isobit.quantize_per_channel_backward(draw(3), X, S, Z, 0, -8, 7),
+    ),
+    "upstream gradient of no dimensions": (
+        ValueError,
+        r": grad_output has shape \[\]; want \[4, 6\], as input has",
+        lambda: isobit.dequantize_per_channel_backward(torch.tensor(1.0), X.to(torch.int8), S, Z, 0, -8, 7),
+    ),
+    "indices of 8 dimensions": (
+        ValueError,
+        "^embedding: input has 8 dimensions; want at most 7",
+        lambda: isobit.embedding(torch.zeros([1] * 8, dtype=torch.int64), X),
+    ),
+    "max_norm of embedding": (
+        TypeError,
+        "^embedding: max_norm must be a number, not 'x'",
+        lambda: isobit.embedding(torch.tensor([0]), X, None, "x"),
+    ),
+    "max_norm of embedding_bag": (
+        TypeError,
+        "^embedding_bag: max_norm must be a number, not 'x'",
+        lambda: isobit.embedding_bag(torch.tensor([[0]]), X, None, "x"),
+    ),
+    "sparse scale of codes": (
+        TypeError,
+        "^quantized_linear_codes: weight_scale is a sparse",
+        lambda: isobit.quantized_linear_codes(X.to(torch.int8), S, X.to(torch.int8), S[:, None].to_sparse()),
+    ),
     "dynamic dtype": (
         ValueError,
         ": dtype is torch.int32; want",

@@ -1,5 +1,6 @@
 """isobit within what surrounds it in training: autocast, compiled steps."""
 
+import io
 import warnings
 
 import isobit
@@ -182,3 +183,12 @@ def test_a_packaged_model_serves_the_same_bits(tmp_path):
 def test_importing_isobit_imports_no_compiler():
     """It takes seconds, and eager programs never need it."""
     assert python("import torch, sys; import isobit; print('torch._dynamo' in sys.modules)") == "False\n"
+
+
+@pytest.mark.parametrize("layer", (isobit.nn.Embedding, isobit.nn.EmbeddingBag))
+def test_exported_max_norm_loads(layer):
+    model, indices = layer(5, 4, max_norm=0.5), torch.tensor([[0, 1]])
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(model, (indices,)), file)
+    file.seek(0)
+    assert torch.equal(torch.export.load(file).module()(indices), model(indices))

@@ -185,13 +185,13 @@ def _of_jagged(input: Tensor, *args: Any, out: Tensor | None) -> Tensor:
 _fast = _FORWARD.fast
 
 
-def _number(name: str, value: Any) -> float:
+def _number(op: str, name: str, value: Any) -> float:
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
         return float(value)
     except Exception:  # whatever an object's __float__ raises
-        raise TypeError(f"embedding_renorm_: {name} must be a number, not {spell(value)}") from None
+        raise TypeError(f"{op}: {name} must be a number, not {spell(value)}") from None
 
 
 def embedding_backward(
@@ -216,11 +216,12 @@ def embedding_backward(
 def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: float) -> None:
     """Scales the rows that a lookup, whose weight and indices are its first arguments, is about to read; where the
     lookup would be refused, it is refused here, before weight is written."""
-    with torch.no_grad():
-        weight, *rest = args[0].detach(), *args[1:]  # without its tangent, as in torch
-        if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
-            op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
-        _renorm(weight, rest[0], max_norm, norm_type)
+    norms = _number(op.name, "max_norm", max_norm), _number(op.name, "norm_type", norm_type)
+    # Without gradients and tangents, as in torch. Not under no_grad: exported, it would be a region without a result.
+    weight, *rest = (a.detach() if isinstance(a, Tensor) else a for a in args)
+    if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
+        op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
+    _renorm(weight, rest[0], *norms)
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -233,11 +234,12 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     if has_tangent(weight):
         raise NotImplementedError("embedding_renorm_: weight has a tangent, and there is no derivative in forward mode")
     check_not_inference("embedding_renorm_: weight", weight)
-    _renorm(weight, indices, max_norm, norm_type)
+    op = "embedding_renorm_"
+    _renorm(weight, indices, _number(op, "max_norm", max_norm), _number(op, "norm_type", norm_type))
     return weight
 
 
 def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    _RENORM(weight, indices, _number("max_norm", max_norm), _number("norm_type", norm_type))
+    _RENORM(weight, indices, max_norm, norm_type)
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)

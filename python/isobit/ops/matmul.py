@@ -15,7 +15,7 @@ from .._explain import check_dense
 from .._gradient import rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
-from .._transforms import is_traced
+from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -150,7 +150,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
     16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
-    too; a gradient of what was broadcast is summed by torch."""
+    too, of a broadcast matrix one over all the matrices that it met."""
     if out is None and _plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
@@ -185,10 +185,71 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
-    x, w = x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:])
-    many = math.prod(batch)
+    if x.shape[:-2] == w.shape[:-2]:
+        return _in_pairs(x, w)
+    if is_dynamo_compiling() or wants_derivative(x, w):
+        y: Tensor = (_Broadcast if is_dynamo_compiling() else _Eager).apply(x, w)
+        return y
+    return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
+
+
+def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
+    batch, many = x.shape[:-2], math.prod(x.shape[:-2])
     y = product(x.reshape(many, *x.shape[-2:]), w.reshape(many, *w.shape[-2:]))
     return y.reshape(*batch, *y.shape[-2:])
+
+
+class _Broadcast(torch.autograd.Function):
+    """The product of matrices whose batches broadcast. The gradient of a matrix that met several is one chain over
+    all of them, row-major: torch's sum over an expanded tensor depends on the number of threads."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+        return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+        save_for_jvp(ctx, *inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, w = ctx.saved_tensors
+        grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
+        grad_w = _met(w.shape, x.transpose(-1, -2), grad) if ctx.needs_input_grad[1] else None
+        return grad_x, grad_w
+
+
+class _Eager(_Broadcast):
+    """The same in forward mode, too, which Dynamo does not take."""
+
+    @staticmethod
+    def jvp(ctx: Any, x_t: Tensor | None, w_t: Tensor | None) -> Tensor:
+        x, w = ctx.saved_tensors
+        terms = [] if x_t is None else [_batched(x_t, w)]
+        terms += [] if w_t is None else [_batched(x, w_t)]
+        return terms[0] + terms[1] if len(terms) > 1 else terms[0]
+
+
+def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
+    """The products of two batches, one of which has every extent, summed to a shape in which some are 1: the inner
+    extent of one product."""
+    rank = max(left.dim(), right.dim()) - 2
+    left, right = (t.reshape(*[1] * (rank + 2 - t.dim()), *t.shape) for t in (left, right))
+    own = (*[1] * (rank + 2 - len(shape)), *shape)
+    met = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
+    kept = [i for i in range(rank) if i not in met]
+    inner = math.prod([left.shape[i] for i in met]) * left.shape[-1]
+    left = left.permute(*kept, rank, *met, rank + 1)
+    right = right.permute(*kept, *met, rank, rank + 1)
+    y = _batched(
+        left.reshape(*left.shape[: len(kept) + 1], inner),
+        right.reshape(*right.shape[: len(kept)], inner, right.shape[-1]),
+    )
+    return y.reshape(shape)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -188,6 +188,7 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor,
 def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
     (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token."""
+    _checked("choose_qparams_per_token_asymmetric", input, (), dtype)
     return _choose("per_token", input, (), dtype, False, None, None)
 
 

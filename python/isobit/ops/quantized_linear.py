@@ -57,7 +57,8 @@ def check_tensors(op: str, **named: Any) -> None:
 
 def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
     """The direct call, of matrices; NotImplemented where there is more to do or to say."""
-    if not is_eager() or any(type(t) not in KINDS for t in (input, input_scale, weight, weight_scale)):
+    tensors = (input, input_scale, weight, weight_scale)
+    if not is_eager() or any(type(t) not in KINDS or t.layout is not torch.strided for t in tensors):
         return NotImplemented
     rows = input.shape[:-1]
     if input_scale.shape not in (rows, (*rows, 1)):

@@ -1,0 +1,66 @@
+"""Products of batches that broadcast: the gradient of a matrix that met several is one chain over all of them."""
+
+import isobit
+import pytest
+import torch
+from kit import assert_same, draw
+
+SHAPES = [
+    ((2, 3), (4, 3, 2)),
+    ((3,), (4, 3, 2)),
+    ((4, 2, 3), (1, 3, 2)),
+    ((5, 1, 2, 3), (4, 3, 2)),
+    ((5, 1, 2, 3), (1, 4, 3, 2)),
+    ((2, 1, 2, 3), (2, 0, 3, 2)),
+]
+
+
+def factors(shapes):
+    return [draw(*s).double().requires_grad_() for s in shapes]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_derivatives(shapes):
+    x, w = factors(shapes)
+    torch.testing.assert_close(isobit.matmul(x, w), torch.matmul(x, w))
+    assert torch.autograd.gradcheck(isobit.matmul, (x, w), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(isobit.matmul, (x, w))
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_same_gradients_everywhere(shapes):
+    x, w = factors(shapes)
+    dy = torch.randn_like(isobit.matmul(x, w))
+    want = torch.autograd.grad(isobit.matmul(x, w), (x, w), dy)
+    torch._dynamo.reset()
+    compiled = torch.compile(isobit.matmul, fullgraph=True, backend="aot_eager")
+    loss = torch.func.grad(lambda x, w: (isobit.matmul(x, w) * dy).sum(), (0, 1))
+    batch = torch.func.vmap(loss, (0, None))(torch.stack([x.detach()] * 2), w.detach())
+    for got in (
+        torch.autograd.grad(compiled(x, w), (x, w), dy),
+        loss(x.detach(), w.detach()),
+        (batch[0][0], batch[1][1]),
+    ):
+        for a, b in zip(got, want, strict=True):
+            assert_same(a, b)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_is_one_product(dtype):
+    x, w, dy = (draw(*s).to(dtype) for s in ((2, 3), (70, 3, 4), (70, 2, 4)))
+    x.requires_grad_()
+    isobit.matmul(x, w).backward(dy)
+    # The matrices side by side, and their products with them.
+    assert_same(x.grad, isobit.matmul(dy.movedim(0, 1).reshape(2, 280), w.transpose(1, 2).reshape(280, 3)))
+
+
+def test_threads_change_nothing():
+    a, b, dy = draw(1, 1, 1).requires_grad_(), draw(100_000, 1, 1), draw(100_000, 1, 1)
+    before, seen = torch.get_num_threads(), set()
+    try:
+        for n in (1, 2, 3):
+            torch.set_num_threads(n)
+            seen.add(torch.autograd.grad(isobit.matmul(a, b), a, dy)[0].item())
+    finally:
+        torch.set_num_threads(before)
+    assert len(seen) == 1
