@@ -48,6 +48,9 @@ func generate() (map[string][]byte, error) {
 	if files["cpu/z_frame.go"], err = frameFile(); err != nil {
 		return nil, err
 	}
+	if files["cpu/z_tables_amd64.go"], err = tablesFile(); err != nil {
+		return nil, err
+	}
 	files["cpu/z_none.go"], err = noneFile()
 	return files, err
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"go/format"
+	"strings"
+)
+
+// kernelTable is a list in cpu of units' kernels, an entry for each instruction set and
+// type. In entries {I} is the instruction set, {T} the type, {K} both, {L} how many
+// elements of the type that {T} computes in a register holds, and {B} the bits of {T}.
+type kernelTable struct {
+	name, of string
+	types    []string
+	entry    string
+	also     map[string]string // further fields, by type
+}
+
+var (
+	floatTypes = []string{"F32", "F64", "BF16", "F16"}
+	elementOf  = map[string]struct{ bits, computed int }{"F32": {32, 4}, "F64": {64, 8}, "BF16": {16, 4}, "F16": {16, 4}}
+)
+
+// fields gives some types the same fields.
+func fields(text string, types ...string) map[string]string {
+	all := map[string]string{}
+	for _, t := range types {
+		all[t] = text
+	}
+	return all
+}
+
+var kernelTables = []kernelTable{
+	{"affineKernels", "affineKernel", floatTypes, `needs: {I}, dtype: tensor.{T},
+		grid: [2]affineGridKernel{affineGrid2{K}, affineGrid3{K}},
+		sums: [2]affineSumsKernel{affineSums2{K}, affineSums3{K}},`,
+		fields("spread: [2]affineSpreadKernel{affineSpread2{K}, affineSpread3{K}},", "F32", "F64")},
+	// Images of f64 have gathers alone.
+	{"gridKernels", "gridKernel", floatTypes, `needs: {I}, dtype: tensor.{T},`, fields(`lanes: {L},
+		locate: gridLocate{I}, place: gridPlace{I}, sample: gridSample{K}, terms: gridTerms{K}, combine: gridCombine{I},
+		double: gridDouble{K}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,`, "F32", "BF16", "F16")},
+	{"gatherTypes", "gatherType", floatTypes, `needs: {I}, dtype: tensor.{T},
+		sample: gatherSample{K}, copy: gatherCopy{B}{I},
+		terms: [2]gridTerms{gatherTerms2{K}, gatherTerms3{K}},
+		bends: [2]gridTerms{gatherBends2{K}, gatherBends3{K}},
+		shift: [2]tangentKernel{gatherShift2{K}, gatherShift3{K}},
+		near: gatherShiftNearest{K},
+		cubic: [2]cubicType{{gridCubicSample2{K}, gridCubicTerms2{K}}, {gridCubicSample3{K}, gridCubicTerms3{K}}},`,
+		fields("widen: widenRow{K}, narrow: narrowRow{K},", "BF16", "F16")},
+	{"gatherCells", "gatherCell", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L},
+		split: [2]gridSplit{gatherSplit2{K}, gatherSplit3{K}},
+		join: gatherJoin{K},
+		locate: [2]cellKernel{gatherLocate2{K}, gatherLocate3{K}},
+		nearest: [2]cellKernel{gatherNearest2{K}, gatherNearest3{K}},
+		combine: [2]cellKernel{gatherCombine2{K}, gatherCombine3{K}},
+		bend: [2]cellKernel{gatherBend2{K}, gatherBend3{K}},
+		weights: [2]cellKernel{gatherWeights2{K}, gatherWeights3{K}},
+		cubic: [2]cubicCell{
+			{gridCubicLocate2{K}, gridCubicCombine2{K}, gridCubicPlace2{K}, gridCubicPixels2{K}},
+			{gridCubicLocate3{K}, gridCubicCombine3{K}, gridCubicPlace3{K}, gridCubicPixels3{K}},
+		},
+		band: gatherBand{I},
+		add: [5]tapAdd{gridTapAdd1{T}, gridTapAdd4{T}, gridTapAdd8{T}, gridTapAdd12{T}, gridTapAdd16{K}},
+		few: [maxQuad]nearestAdd{gridNearestAdd1{T}, gridNearestAdd2{T}, gridNearestAdd3{T}, gridNearestAdd4{T}},`, nil},
+}
+
+// tablesFile returns the file of all tables.
+func tablesFile() ([]byte, error) {
+	var b strings.Builder
+	b.WriteString(header + "package cpu\n\nimport \"github.com/isobit-ml/isobit/tensor\"\n")
+	for _, t := range kernelTables {
+		fmt.Fprintf(&b, "\nvar %s = []%s{\n", t.name, t.of)
+		for _, isa := range isas {
+			for _, name := range t.types {
+				e := elementOf[name]
+				names := strings.NewReplacer("{I}", isa.name, "{T}", name, "{K}", isa.name+name,
+					"{L}", fmt.Sprint(isa.bytes/e.computed), "{B}", fmt.Sprint(e.bits))
+				fmt.Fprintf(&b, "{\n%s\n},\n", names.Replace(t.entry+"\n"+t.also[name]))
+			}
+		}
+		b.WriteString("}\n")
+	}
+	return format.Source([]byte(b.String()))
+}
