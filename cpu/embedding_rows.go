@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -25,6 +26,7 @@ const (
 	sumDivide
 	sumStream // store around the caches: to is at a multiple of a register
 	sumWide   // store in the compute type
+	sumLong   // also more rows than a chunk, one after the other
 )
 
 // embeddingRows makes the table: a row for each instruction set that has sums.
@@ -121,10 +123,20 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, 
 }
 
 // sumInChunks sums one destination that the kernel does not store: its chunks
-// are the kernel's results. With mode=max, columns have chunks of their own.
+// are the kernel's results. With mode=max, columns have chunks of their own: where
+// each has one, the kernel sums it.
 func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	if len(e.Ranks) > 0 {
-		bagMaxBackwardGo[C](e)
+		if !isOneChunk[C](s, e) {
+			bagMaxBackwardGo[C](e)
+			return
+		}
+		all, mode := e.Scratch.Ints(0, 2), sumLong
+		if e.Accumulate {
+			mode |= sumAccumulate
+		}
+		all[0], all[1] = 0, int64(len(e.Positions))
+		s.call(e, all, e.Out.P, 0, 0, e.Columns, mode)
 		return
 	}
 	for at := int64(0); at < e.Columns; at += Block {
@@ -138,6 +150,29 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
+}
+
+// isOneChunk reports whether no column was taken from more rows than a chunk has. The
+// kernel counts: it sums rows of ones.
+func isOneChunk[C Compute](s *rowSum, e *EmbeddingSum) bool {
+	terms, all := e.Terms, e.Scratch.Ints(0, 2)
+	defer func() { e.Terms = terms }()
+	all[0], all[1] = 0, int64(len(e.Positions))
+	for at := int64(0); at < e.Columns; at += Block {
+		width := int(min(Block, e.Columns-at))
+		ones, counts := BlockOf[C](e.Scratch, 0, width), BlockOf[C](e.Scratch, 2, width)
+		for i := range ones {
+			ones[i] = 1
+		}
+		e.Terms = Matrix{Span: Span{P: unsafe.Pointer(&e.Scratch.blocks[1]), Stride: s.in.Size(), DType: s.in}}
+		Store(e.Terms.Span, ones)
+		e.Terms.Stride = 0 // whichever columns are at hand
+		s.call(e, all, unsafe.Pointer(unsafe.SliceData(counts)), 0, at, int64(width), sumLong|sumWide)
+		if slices.Max(counts) > ChunkSize {
+			return false
+		}
+	}
+	return true
 }
 
 // bagMax is a generated BagMax of one type.

@@ -23,13 +23,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -50,9 +54,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -62,9 +66,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -121,13 +125,13 @@ row9:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -166,20 +170,20 @@ row11:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -218,13 +222,13 @@ row13:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -245,13 +249,13 @@ row15:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row15
+	JLT    row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special19
+	JNE     special20
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -269,16 +273,16 @@ summed17:
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -295,13 +299,13 @@ special19:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -323,10 +327,10 @@ narrow20:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip24
+	JEQ     skip25
 	VMOVUPS (AX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(AX), Z16
@@ -360,103 +364,103 @@ skip22:
 	VMOVUPS 960(AX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip24:
+skip25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored26:
+stored27:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored28:
+stored29:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored30:
+stored31:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z7, 448(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored32:
+stored33:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around34
 	VMOVDQU64 Z8, 512(AX)
 	VMOVDQU64 Z9, 576(AX)
-	JMP       stored34
+	JMP       stored35
 
-around33:
+around34:
 	VMOVNTDQ Z8, 512(AX)
 	VMOVNTDQ Z9, 576(AX)
 
-stored34:
+stored35:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around36
 	VMOVDQU64 Z10, 640(AX)
 	VMOVDQU64 Z11, 704(AX)
-	JMP       stored36
+	JMP       stored37
 
-around35:
+around36:
 	VMOVNTDQ Z10, 640(AX)
 	VMOVNTDQ Z11, 704(AX)
 
-stored36:
+stored37:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z12, 768(AX)
 	VMOVDQU64 Z13, 832(AX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z12, 768(AX)
 	VMOVNTDQ Z13, 832(AX)
 
-stored38:
+stored39:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around40
 	VMOVDQU64 Z14, 896(AX)
 	VMOVDQU64 Z15, 960(AX)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored40:
-stored21:
-	JMP stored18
+stored41:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed17
+	JNE       summed18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around42
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -473,9 +477,9 @@ empty7:
 	VMOVDQU64 Z0, 832(AX)
 	VMOVDQU64 Z0, 896(AX)
 	VMOVDQU64 Z0, 960(AX)
-	JMP       stored42
+	JMP       stored43
 
-around41:
+around42:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -493,8 +497,8 @@ around41:
 	VMOVNTDQ Z0, 896(AX)
 	VMOVNTDQ Z0, 960(AX)
 
-stored42:
-	JMP stored18
+stored43:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -507,20 +511,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower44
+	JLT  narrower45
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over47
+	JGE  over48
 
-result45:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany46
+result46:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few49
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany47
+
+few49:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -533,9 +541,9 @@ result45:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty49
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none50
+	JEQ     none52
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -545,9 +553,9 @@ result45:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows52
+	JGE     rows54
 
-row51:
+row53:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -580,13 +588,13 @@ row51:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row51
+	JLT          row53
 
-rows52:
+rows54:
 	CMPQ R11, SI
-	JGE  rows54
+	JGE  rows56
 
-row53:
+row55:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -609,20 +617,20 @@ row53:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row53
+	JLT          row55
 
-rows54:
-	JMP summed48
+rows56:
+	JMP summed50
 
-none50:
+none52:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows58
 
-row55:
+row57:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -645,13 +653,13 @@ row55:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row55
+	JLT        row57
 
-rows56:
+rows58:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows60
 
-row57:
+row59:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -664,13 +672,13 @@ row57:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row57
+	JLT    row59
 
-rows58:
-summed48:
-summed59:
+rows60:
+summed50:
+summed61:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special61
+	JNE     special63
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -680,16 +688,16 @@ summed59:
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
 
-stored60:
+stored62:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
+	JLT  result46
+	JMP  over48
 
-special61:
+special63:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow62
+	JEQ     narrow64
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -698,13 +706,13 @@ special61:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored63
+	JMP     stored65
 
-narrow62:
+narrow64:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip64
+	JEQ          skip66
 	SUBQ         BX, SI
-	JEQ          empty65
+	JEQ          empty67
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -718,10 +726,10 @@ narrow62:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty65:
-skip64:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip66
+	JEQ     skip68
 	VMOVUPS (AX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(AX), Z8
@@ -739,59 +747,59 @@ skip64:
 	VMOVUPS 448(AX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip66:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around67
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored68
-
-around67:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored68:
+skip68:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored70
 
 around69:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored70:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored72
 
 around71:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored72:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around73
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored74
 
 around73:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored74:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored76
+
+around75:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored74:
-stored63:
-	JMP stored60
+stored76:
+stored65:
+	JMP stored62
 
-empty49:
+empty51:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed61
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
+	JNE       around77
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -800,9 +808,9 @@ empty49:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored76
+	JMP       stored78
 
-around75:
+around77:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -812,33 +820,37 @@ around75:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored76:
-	JMP stored60
+stored78:
+	JMP stored62
 
-tooMany46:
+tooMany47:
 	MOVQ DI, results+24(FP)
 
-over47:
+over48:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R9
 
-narrower44:
+narrower45:
 	CMPQ R9, $0x00000040
-	JLT  narrower78
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over81
+	JGE  over83
 
-result79:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany80
+result81:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few84
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany82
+
+few84:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -847,9 +859,9 @@ result79:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty83
+	JGE     empty86
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none84
+	JEQ     none87
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -859,9 +871,9 @@ result79:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows86
+	JGE     rows89
 
-row85:
+row88:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -882,13 +894,13 @@ row85:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row85
+	JLT          row88
 
-rows86:
+rows89:
 	CMPQ R11, SI
-	JGE  rows88
+	JGE  rows91
 
-row87:
+row90:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -903,20 +915,20 @@ row87:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row87
+	JLT          row90
 
-rows88:
-	JMP summed82
+rows91:
+	JMP summed85
 
-none84:
+none87:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows90
+	JGE     rows93
 
-row89:
+row92:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -931,13 +943,13 @@ row89:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row89
+	JLT        row92
 
-rows90:
+rows93:
 	CMPQ R10, SI
-	JGE  rows92
+	JGE  rows95
 
-row91:
+row94:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -946,39 +958,39 @@ row91:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row91
+	JLT    row94
 
-rows92:
-summed82:
-summed93:
+rows95:
+summed85:
+summed96:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special95
+	JNE     special98
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 
-stored94:
+stored97:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result79
-	JMP  over81
+	JLT  result81
+	JMP  over83
 
-special95:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow96
+	JEQ     narrow99
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored97
+	JMP     stored100
 
-narrow96:
+narrow99:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip98
+	JEQ          skip101
 	SUBQ         BX, SI
-	JEQ          empty99
+	JEQ          empty102
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -988,10 +1000,10 @@ narrow96:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty99:
-skip98:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip100
+	JEQ     skip103
 	VMOVUPS (AX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(AX), Z4
@@ -1001,85 +1013,89 @@ skip98:
 	VMOVUPS 192(AX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip100:
+skip103:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around101
+	JNE       around104
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored102
+	JMP       stored105
 
-around101:
+around104:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored102:
+stored105:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around106
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored104
+	JMP       stored107
 
-around103:
+around106:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored104:
-stored97:
-	JMP stored94
+stored107:
+stored100:
+	JMP stored97
 
-empty83:
+empty86:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed93
+	JNE       summed96
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around108
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored106
+	JMP       stored109
 
-around105:
+around108:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored106:
-	JMP stored94
+stored109:
+	JMP stored97
 
-tooMany80:
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over81:
+over83:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower78:
+narrower80:
 	CMPQ R9, $0x00000020
-	JLT  narrower108
+	JLT  narrower111
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over111
+	JGE  over114
 
-result109:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany110
+result112:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few115
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany113
+
+few115:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty113
+	JGE     empty117
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none114
+	JEQ     none118
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1089,9 +1105,9 @@ result109:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows116
+	JGE     rows120
 
-row115:
+row119:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1106,13 +1122,13 @@ row115:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row115
+	JLT          row119
 
-rows116:
+rows120:
 	CMPQ R11, SI
-	JGE  rows118
+	JGE  rows122
 
-row117:
+row121:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -1123,20 +1139,20 @@ row117:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row117
+	JLT          row121
 
-rows118:
-	JMP summed112
+rows122:
+	JMP summed116
 
-none114:
+none118:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows120
+	JGE     rows124
 
-row119:
+row123:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1147,48 +1163,48 @@ row119:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row119
+	JLT        row123
 
-rows120:
+rows124:
 	CMPQ R10, SI
-	JGE  rows122
+	JGE  rows126
 
-row121:
+row125:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row121
+	JLT    row125
 
-rows122:
-summed112:
-summed123:
+rows126:
+summed116:
+summed127:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special125
+	JNE     special129
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 
-stored124:
+stored128:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result112
+	JMP  over114
 
-special125:
+special129:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow126
+	JEQ     narrow130
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored127
+	JMP     stored131
 
-narrow126:
+narrow130:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip128
+	JEQ          skip132
 	SUBQ         BX, SI
-	JEQ          empty129
+	JEQ          empty133
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -1196,78 +1212,82 @@ narrow126:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty129:
-skip128:
+empty133:
+skip132:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip130
+	JEQ     skip134
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip130:
+skip134:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around131
+	JNE       around135
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored132
+	JMP       stored136
 
-around131:
+around135:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored132:
-stored127:
-	JMP stored124
+stored136:
+stored131:
+	JMP stored128
 
-empty113:
+empty117:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed123
+	JNE       summed127
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around137
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored134
+	JMP       stored138
 
-around133:
+around137:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored134:
-	JMP stored124
+stored138:
+	JMP stored128
 
-tooMany110:
+tooMany113:
 	MOVQ DI, results+24(FP)
 
-over111:
+over114:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower108:
+narrower111:
 	CMPQ R9, $0x00000010
-	JLT  narrower136
+	JLT  narrower140
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over139
+	JGE  over143
 
-result137:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany138
+result141:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few144
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany142
+
+few144:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty146
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none147
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1277,9 +1297,9 @@ result137:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows144
+	JGE     rows149
 
-row143:
+row148:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1291,13 +1311,13 @@ row143:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row143
+	JLT          row148
 
-rows144:
+rows149:
 	CMPQ R11, SI
-	JGE  rows146
+	JGE  rows151
 
-row145:
+row150:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -1306,20 +1326,20 @@ row145:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row145
+	JLT          row150
 
-rows146:
-	JMP summed140
+rows151:
+	JMP summed145
 
-none142:
+none147:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows148
+	JGE     rows153
 
-row147:
+row152:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1328,120 +1348,124 @@ row147:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row147
+	JLT        row152
 
-rows148:
+rows153:
 	CMPQ R10, SI
-	JGE  rows150
+	JGE  rows155
 
-row149:
+row154:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row149
+	JLT    row154
 
-rows150:
-summed140:
-summed151:
+rows155:
+summed145:
+summed156:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special153
+	JNE     special158
 	VMOVUPS Z0, (AX)
 
-stored152:
+stored157:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result137
-	JMP  over139
+	JLT  result141
+	JMP  over143
 
-special153:
+special158:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow154
+	JEQ     narrow159
 	VMOVUPS Z0, (AX)
-	JMP     stored155
+	JMP     stored160
 
-narrow154:
+narrow159:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip156
+	JEQ          skip161
 	SUBQ         BX, SI
-	JEQ          empty157
+	JEQ          empty162
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty157:
-skip156:
+empty162:
+skip161:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip158
+	JEQ     skip163
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip158:
+skip163:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around159
+	JNE       around164
 	VMOVDQU64 Z0, (AX)
-	JMP       stored160
+	JMP       stored165
 
-around159:
+around164:
 	VMOVNTDQ Z0, (AX)
 
+stored165:
 stored160:
-stored155:
-	JMP stored152
+	JMP stored157
 
-empty141:
+empty146:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed151
+	JNE       summed156
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around161
+	JNE       around166
 	VMOVDQU64 Z0, (AX)
-	JMP       stored162
+	JMP       stored167
 
-around161:
+around166:
 	VMOVNTDQ Z0, (AX)
 
-stored162:
-	JMP stored152
+stored167:
+	JMP stored157
 
-tooMany138:
+tooMany142:
 	MOVQ DI, results+24(FP)
 
-over139:
+over143:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower136:
+narrower140:
 	TESTQ R9, R9
-	JLE   done163
+	JLE   done168
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over166
+	JGE   over171
 
-result164:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany165
+result169:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few172
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany170
+
+few172:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty168
+	JGE     empty174
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none169
+	JEQ     none175
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -1451,9 +1475,9 @@ result164:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows171
+	JGE     rows177
 
-row170:
+row176:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -1466,13 +1490,13 @@ row170:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row170
+	JLT          row176
 
-rows171:
+rows177:
 	CMPQ R10, SI
-	JGE  rows173
+	JGE  rows179
 
-row172:
+row178:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -1482,20 +1506,20 @@ row172:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row172
+	JLT          row178
 
-rows173:
-	JMP summed167
+rows179:
+	JMP summed173
 
-none169:
+none175:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows175
+	JGE     rows181
 
-row174:
+row180:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -1505,74 +1529,74 @@ row174:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row174
+	JLT        row180
 
-rows175:
+rows181:
 	CMPQ R9, SI
-	JGE  rows177
+	JGE  rows183
 
-row176:
+row182:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row176
+	JLT       row182
 
-rows177:
-summed167:
-summed178:
+rows183:
+summed173:
+summed184:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special180
+	JNE     special186
 	VMOVUPS Z0, K1, (AX)
 
-stored179:
+stored185:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result164
-	JMP  over166
+	JLT  result169
+	JMP  over171
 
-special180:
+special186:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow181
+	JEQ     narrow187
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored182
+	JMP     stored188
 
-narrow181:
+narrow187:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
+	JEQ          skip189
 	SUBQ         BX, SI
-	JEQ          empty184
+	JEQ          empty190
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty184:
-skip183:
+empty190:
+skip189:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip185
+	JEQ       skip191
 	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip185:
+skip191:
 	VMOVUPS Z0, K1, (AX)
 
-stored182:
-	JMP stored179
+stored188:
+	JMP stored185
 
-empty168:
-	JMP summed178
-	JMP stored179
+empty174:
+	JMP summed184
+	JMP stored185
 
-tooMany165:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over166:
-done163:
+over171:
+done168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -1587,29 +1611,33 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none186
+	JEQ   none192
 	SUBQ  positions+32(FP), AX
 
-none186:
+none192:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile187:
+tile193:
 	CMPQ R10, $0x00000100
-	JLT  narrower188
+	JLT  narrower194
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over191
+	JGE  over197
 
-result189:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany190
+result195:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few198
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany196
+
+few198:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1630,7 +1658,7 @@ result189:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty192
+	JGE     empty199
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1640,9 +1668,9 @@ result189:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows194
+	JGE     rows201
 
-row193:
+row200:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -1717,13 +1745,13 @@ row193:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row193
+	JLT          row200
 
-rows194:
+rows201:
 	CMPQ R13, DI
-	JGE  rows196
+	JGE  rows203
 
-row195:
+row202:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -1780,12 +1808,12 @@ row195:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row195
+	JLT          row202
 
-rows196:
-summed197:
+rows203:
+summed204:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special199
+	JNE     special206
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1803,16 +1831,16 @@ summed197:
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
 
-stored198:
+stored205:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result195
+	JMP  over197
 
-special199:
+special206:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow200
+	JEQ     narrow207
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1829,13 +1857,13 @@ special199:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored201
+	JMP     stored208
 
-narrow200:
+narrow207:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip202
+	JEQ          skip209
 	SUBQ         SI, DI
-	JEQ          empty203
+	JEQ          empty210
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -1857,10 +1885,10 @@ narrow200:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty203:
-skip202:
+empty210:
+skip209:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip204
+	JEQ     skip211
 	VMOVUPS (BX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(BX), Z16
@@ -1894,103 +1922,103 @@ skip202:
 	VMOVUPS 960(BX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip204:
+skip211:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around205
+	JNE       around212
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored206
+	JMP       stored213
 
-around205:
+around212:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored206:
+stored213:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
+	JNE       around214
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored208
+	JMP       stored215
 
-around207:
+around214:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored208:
+stored215:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around209
+	JNE       around216
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored210
+	JMP       stored217
 
-around209:
+around216:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored210:
+stored217:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
+	JNE       around218
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored212
+	JMP       stored219
 
-around211:
+around218:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored212:
+stored219:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around213
+	JNE       around220
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored214
+	JMP       stored221
 
-around213:
+around220:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored214:
+stored221:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around215
+	JNE       around222
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored216
+	JMP       stored223
 
-around215:
+around222:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored216:
+stored223:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around224
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored218
+	JMP       stored225
 
-around217:
+around224:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored218:
+stored225:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around226
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored220
+	JMP       stored227
 
-around219:
+around226:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored220:
-stored201:
-	JMP stored198
+stored227:
+stored208:
+	JMP stored205
 
-empty192:
+empty199:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed197
+	JNE       summed204
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around228
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2007,9 +2035,9 @@ empty192:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored222
+	JMP       stored229
 
-around221:
+around228:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2027,34 +2055,38 @@ around221:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored222:
-	JMP stored198
+stored229:
+	JMP stored205
 
-tooMany190:
+tooMany196:
 	MOVQ R8, results+24(FP)
 
-over191:
+over197:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000100, R10
-	JMP  tile187
+	JMP  tile193
 
-narrower188:
+narrower194:
 	CMPQ R10, $0x00000080
-	JLT  narrower224
+	JLT  narrower231
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over227
+	JGE  over234
 
-result225:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany226
+result232:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few235
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany233
+
+few235:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2067,7 +2099,7 @@ result225:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty228
+	JGE     empty236
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2077,9 +2109,9 @@ result225:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows238
 
-row229:
+row237:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2122,13 +2154,13 @@ row229:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row237
 
-rows230:
+rows238:
 	CMPQ R13, DI
-	JGE  rows232
+	JGE  rows240
 
-row231:
+row239:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2161,12 +2193,12 @@ row231:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row231
+	JLT          row239
 
-rows232:
-summed233:
+rows240:
+summed241:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special235
+	JNE     special243
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2176,16 +2208,16 @@ summed233:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 
-stored234:
+stored242:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result225
-	JMP  over227
+	JLT  result232
+	JMP  over234
 
-special235:
+special243:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow236
+	JEQ     narrow244
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2194,13 +2226,13 @@ special235:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored237
+	JMP     stored245
 
-narrow236:
+narrow244:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip238
+	JEQ          skip246
 	SUBQ         SI, DI
-	JEQ          empty239
+	JEQ          empty247
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -2214,10 +2246,10 @@ narrow236:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty239:
-skip238:
+empty247:
+skip246:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip240
+	JEQ     skip248
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2235,59 +2267,59 @@ skip238:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip240:
+skip248:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around249
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored242
+	JMP       stored250
 
-around241:
+around249:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored242:
+stored250:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around251
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored244
+	JMP       stored252
 
-around243:
+around251:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored244:
+stored252:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around253
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored246
+	JMP       stored254
 
-around245:
+around253:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored246:
+stored254:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around255
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored248
+	JMP       stored256
 
-around247:
+around255:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored248:
-stored237:
-	JMP stored234
+stored256:
+stored245:
+	JMP stored242
 
-empty228:
+empty236:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed233
+	JNE       summed241
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around257
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2296,9 +2328,9 @@ empty228:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored250
+	JMP       stored258
 
-around249:
+around257:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2308,33 +2340,37 @@ around249:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored250:
-	JMP stored234
+stored258:
+	JMP stored242
 
-tooMany226:
+tooMany233:
 	MOVQ R8, results+24(FP)
 
-over227:
+over234:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000080, R10
 
-narrower224:
+narrower231:
 	CMPQ R10, $0x00000040
-	JLT  narrower252
+	JLT  narrower260
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over263
 
-result253:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany254
+result261:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few264
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany262
+
+few264:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2343,7 +2379,7 @@ result253:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty256
+	JGE     empty265
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2353,9 +2389,9 @@ result253:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows258
+	JGE     rows267
 
-row257:
+row266:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2382,13 +2418,13 @@ row257:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row257
+	JLT          row266
 
-rows258:
+rows267:
 	CMPQ R13, DI
-	JGE  rows260
+	JGE  rows269
 
-row259:
+row268:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2409,38 +2445,38 @@ row259:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row259
+	JLT          row268
 
-rows260:
-summed261:
+rows269:
+summed270:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special263
+	JNE     special272
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 
-stored262:
+stored271:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result261
+	JMP  over263
 
-special263:
+special272:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow264
+	JEQ     narrow273
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored265
+	JMP     stored274
 
-narrow264:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip266
+	JEQ          skip275
 	SUBQ         SI, DI
-	JEQ          empty267
+	JEQ          empty276
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -2450,10 +2486,10 @@ narrow264:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty267:
-skip266:
+empty276:
+skip275:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip268
+	JEQ     skip277
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2463,83 +2499,87 @@ skip266:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip268:
+skip277:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around278
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored270
+	JMP       stored279
 
-around269:
+around278:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored270:
+stored279:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around280
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored272
+	JMP       stored281
 
-around271:
+around280:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored272:
-stored265:
-	JMP stored262
+stored281:
+stored274:
+	JMP stored271
 
-empty256:
+empty265:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed261
+	JNE       summed270
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around282
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored274
+	JMP       stored283
 
-around273:
+around282:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored274:
-	JMP stored262
+stored283:
+	JMP stored271
 
-tooMany254:
+tooMany262:
 	MOVQ R8, results+24(FP)
 
-over255:
+over263:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower252:
+narrower260:
 	CMPQ R10, $0x00000020
-	JLT  narrower276
+	JLT  narrower285
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over279
+	JGE  over288
 
-result277:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany278
+result286:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few289
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany287
+
+few289:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty280
+	JGE     empty290
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2549,9 +2589,9 @@ result277:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows282
+	JGE     rows292
 
-row281:
+row291:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2570,13 +2610,13 @@ row281:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row281
+	JLT          row291
 
-rows282:
+rows292:
 	CMPQ R13, DI
-	JGE  rows284
+	JGE  rows294
 
-row283:
+row293:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2591,34 +2631,34 @@ row283:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row283
+	JLT          row293
 
-rows284:
-summed285:
+rows294:
+summed295:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special287
+	JNE     special297
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 
-stored286:
+stored296:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result277
-	JMP  over279
+	JLT  result286
+	JMP  over288
 
-special287:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow288
+	JEQ     narrow298
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored289
+	JMP     stored299
 
-narrow288:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip290
+	JEQ          skip300
 	SUBQ         SI, DI
-	JEQ          empty291
+	JEQ          empty301
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -2626,76 +2666,80 @@ narrow288:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty291:
-skip290:
+empty301:
+skip300:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip292
+	JEQ     skip302
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip292:
+skip302:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around303
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored294
+	JMP       stored304
 
-around293:
+around303:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored294:
-stored289:
-	JMP stored286
+stored304:
+stored299:
+	JMP stored296
 
-empty280:
+empty290:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed285
+	JNE       summed295
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around305
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored296
+	JMP       stored306
 
-around295:
+around305:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored296:
-	JMP stored286
+stored306:
+	JMP stored296
 
-tooMany278:
+tooMany287:
 	MOVQ R8, results+24(FP)
 
-over279:
+over288:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower276:
+narrower285:
 	CMPQ R10, $0x00000010
-	JLT  narrower298
+	JLT  narrower308
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over301
+	JGE  over311
 
-result299:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany300
+result309:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few312
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany310
+
+few312:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty302
+	JGE     empty313
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2705,9 +2749,9 @@ result299:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows304
+	JGE     rows315
 
-row303:
+row314:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2722,13 +2766,13 @@ row303:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row303
+	JLT          row314
 
-rows304:
+rows315:
 	CMPQ R13, DI
-	JGE  rows306
+	JGE  rows317
 
-row305:
+row316:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2740,105 +2784,109 @@ row305:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row305
+	JLT          row316
 
-rows306:
-summed307:
+rows317:
+summed318:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special309
+	JNE     special320
 	VMOVUPS Z0, (BX)
 
-stored308:
+stored319:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result299
-	JMP  over301
+	JLT  result309
+	JMP  over311
 
-special309:
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow310
+	JEQ     narrow321
 	VMOVUPS Z0, (BX)
-	JMP     stored311
+	JMP     stored322
 
-narrow310:
+narrow321:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip312
+	JEQ          skip323
 	SUBQ         SI, DI
-	JEQ          empty313
+	JEQ          empty324
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty313:
-skip312:
+empty324:
+skip323:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip314
+	JEQ     skip325
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip314:
+skip325:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around315
+	JNE       around326
 	VMOVDQU64 Z0, (BX)
-	JMP       stored316
+	JMP       stored327
 
-around315:
+around326:
 	VMOVNTDQ Z0, (BX)
 
-stored316:
-stored311:
-	JMP stored308
+stored327:
+stored322:
+	JMP stored319
 
-empty302:
+empty313:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed307
+	JNE       summed318
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around317
+	JNE       around328
 	VMOVDQU64 Z0, (BX)
-	JMP       stored318
+	JMP       stored329
 
-around317:
+around328:
 	VMOVNTDQ Z0, (BX)
 
-stored318:
-	JMP stored308
+stored329:
+	JMP stored319
 
-tooMany300:
+tooMany310:
 	MOVQ R8, results+24(FP)
 
-over301:
+over311:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower298:
+narrower308:
 	TESTQ R10, R10
-	JLE   done319
+	JLE   done330
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over322
+	JGE   over333
 
-result320:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany321
+result331:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few334
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany332
+
+few334:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty323
+	JGE     empty335
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2848,9 +2896,9 @@ result320:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows325
+	JGE     rows337
 
-row324:
+row336:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2865,13 +2913,13 @@ row324:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row324
+	JLT          row336
 
-rows325:
+rows337:
 	CMPQ R13, DI
-	JGE  rows327
+	JGE  rows339
 
-row326:
+row338:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2883,60 +2931,60 @@ row326:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row326
+	JLT          row338
 
-rows327:
-summed328:
+rows339:
+summed340:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special330
+	JNE     special342
 	VMOVUPS Z0, K1, (BX)
 
-stored329:
+stored341:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result320
-	JMP  over322
+	JLT  result331
+	JMP  over333
 
-special330:
+special342:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow343
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored332
+	JMP     stored344
 
-narrow331:
+narrow343:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip345
 	SUBQ         SI, DI
-	JEQ          empty334
+	JEQ          empty346
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty334:
-skip333:
+empty346:
+skip345:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip335
+	JEQ       skip347
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip335:
+skip347:
 	VMOVUPS Z0, K1, (BX)
 
-stored332:
-	JMP stored329
+stored344:
+	JMP stored341
 
-empty323:
-	JMP summed328
-	JMP stored329
+empty335:
+	JMP summed340
+	JMP stored341
 
-tooMany321:
+tooMany332:
 	MOVQ R8, results+24(FP)
 
-over322:
-done319:
+over333:
+done330:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -2951,22 +2999,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none336
+	JEQ   none348
 	SUBQ  positions+32(FP), AX
 
-none336:
+none348:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile337:
+tile349:
 	CMPQ R10, $0x00000080
-	JLT  narrower338
+	JLT  narrower350
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over341
+	JGE  over353
 
-result339:
+result351:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -2976,7 +3024,7 @@ result339:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty342
+	JGE     empty354
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3000,9 +3048,9 @@ result339:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows345
+	JGE     rows357
 
-row344:
+row356:
 	MOVQ       64(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3058,13 +3106,13 @@ row344:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row344
+	JLT        row356
 
-rows345:
+rows357:
 	CMPQ R11, DI
-	JGE  rows347
+	JGE  rows359
 
-row346:
+row358:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -3110,9 +3158,9 @@ row346:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row346
+	JLT       row358
 
-rows347:
+rows359:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -3123,7 +3171,7 @@ rows347:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none348
+	JEQ           none360
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3228,10 +3276,10 @@ rows347:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none348:
-	JMP stored343
+none360:
+	JMP stored355
 
-empty342:
+empty354:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3250,7 +3298,7 @@ empty342:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none349
+	JEQ     none361
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3275,30 +3323,30 @@ empty342:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none349:
-stored343:
+none361:
+stored355:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result339
-	JMP  over341
+	JLT  result351
+	JMP  over353
 	MOVQ R8, results+24(FP)
 
-over341:
+over353:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile337
+	JMP  tile349
 
-narrower338:
+narrower350:
 	CMPQ R10, $0x00000040
-	JLT  narrower351
+	JLT  narrower363
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over354
+	JGE  over366
 
-result352:
+result364:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3308,7 +3356,7 @@ result352:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty355
+	JGE     empty367
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3324,9 +3372,9 @@ result352:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows358
+	JGE     rows370
 
-row357:
+row369:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3358,13 +3406,13 @@ row357:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row357
+	JLT        row369
 
-rows358:
+rows370:
 	CMPQ R11, DI
-	JGE  rows360
+	JGE  rows372
 
-row359:
+row371:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3390,16 +3438,16 @@ row359:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row359
+	JLT       row371
 
-rows360:
+rows372:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none361
+	JEQ           none373
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3456,10 +3504,10 @@ rows360:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none361:
-	JMP stored356
+none373:
+	JMP stored368
 
-empty355:
+empty367:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3470,7 +3518,7 @@ empty355:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none362
+	JEQ     none374
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3487,29 +3535,29 @@ empty355:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none362:
-stored356:
+none374:
+stored368:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result352
-	JMP  over354
+	JLT  result364
+	JMP  over366
 	MOVQ R8, results+24(FP)
 
-over354:
+over366:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower351:
+narrower363:
 	CMPQ R10, $0x00000020
-	JLT  narrower364
+	JLT  narrower376
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over367
+	JGE  over379
 
-result365:
+result377:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3519,7 +3567,7 @@ result365:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty380
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3531,9 +3579,9 @@ result365:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows371
+	JGE     rows383
 
-row370:
+row382:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3553,13 +3601,13 @@ row370:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row370
+	JLT        row382
 
-rows371:
+rows383:
 	CMPQ R11, DI
-	JGE  rows373
+	JGE  rows385
 
-row372:
+row384:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3575,14 +3623,14 @@ row372:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row372
+	JLT       row384
 
-rows373:
+rows385:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none374
+	JEQ           none386
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3615,17 +3663,17 @@ rows373:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none374:
-	JMP stored369
+none386:
+	JMP stored381
 
-empty368:
+empty380:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none375
+	JEQ     none387
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3638,151 +3686,27 @@ empty368:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none375:
-stored369:
+none387:
+stored381:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result377
+	JMP  over379
 	MOVQ R8, results+24(FP)
 
-over367:
+over379:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower364:
+narrower376:
 	CMPQ R10, $0x00000010
-	JLT  narrower377
+	JLT  narrower389
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over380
-
-result378:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty381
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows384
-
-row383:
-	MOVQ       128(R11), R13
-	IMULQ      CX, R13
-	MOVQ       (R11), R12
-	IMULQ      CX, R12
-	VMOVUPS    (R9)(R12*1), Z1
-	VCMPPS     $0x07, Z0, Z0, K1
-	VCMPPS     $0x16, Z0, Z1, K1, K1
-	VMOVAPS    Z1, K1, Z0
-	VMOVDQA32  Z16, K1, Z8
-	VPSUBD     Z17, Z16, Z16
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row383
-
-rows384:
-	CMPQ R11, DI
-	JGE  rows386
-
-row385:
-	MOVQ      (R11), R12
-	IMULQ     CX, R12
-	VMOVUPS   (R9)(R12*1), Z1
-	VCMPPS    $0x07, Z0, Z0, K1
-	VCMPPS    $0x16, Z0, Z1, K1, K1
-	VMOVAPS   Z1, K1, Z0
-	VMOVDQA32 Z16, K1, Z8
-	VPSUBD    Z17, Z16, Z16
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row385
-
-rows386:
-	VMOVUPS       Z0, (BX)
-	LEAQ          (AX)(SI*1), SI
-	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none387
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
-	VEXTRACTI64X4 $0x00, Z8, Y1
-	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
-	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, (DI)
-	VEXTRACTI64X4 $0x01, Z8, Y1
-	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
-	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
-
-none387:
-	JMP stored382
-
-empty381:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VMOVUPS Z0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none388
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-
-none388:
-stored382:
-	ADDQ apart+64(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result378
-	JMP  over380
-	MOVQ R8, results+24(FP)
-
-over380:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000010, R10
-
-narrower377:
-	TESTQ R10, R10
-	JLE   done389
-	MOVQ  $-1, BX
-	BZHIQ R10, BX, BX
-	KMOVW BX, K1
-	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
-	CMPQ  R8, results+24(FP)
-	JGE   over392
+	JGE  over392
 
 result390:
 	MOVQ    start+16(FP), R11
@@ -3811,11 +3735,11 @@ row395:
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
 	IMULQ      CX, R12
-	VMOVUPS.Z  (R9)(R12*1), K1, Z1
-	VCMPPS     $0x07, Z0, Z0, K2
-	VCMPPS     $0x16, Z0, Z1, K2, K2
-	VMOVAPS    Z1, K2, Z0
-	VMOVDQA32  Z16, K2, Z8
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
 	VPSUBD     Z17, Z16, Z16
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
@@ -3829,6 +3753,130 @@ rows396:
 row397:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row397
+
+rows398:
+	VMOVUPS       Z0, (BX)
+	LEAQ          (AX)(SI*1), SI
+	CMPQ          choice+80(FP), $0x00000000
+	JEQ           none399
+	MOVQ          columns+72(FP), DI
+	SUBQ          R10, DI
+	SHLQ          $0x03, DI
+	ADDQ          choice+80(FP), DI
+	MOVQ          choiceApart+88(FP), R11
+	IMULQ         R8, R11
+	ADDQ          R11, DI
+	VEXTRACTI64X4 $0x00, Z8, Y1
+	VPXORD        Z18, Z18, Z18
+	MOVL          $0xffffffff, R11
+	KMOVW         R11, K1
+	VPGATHERDQ    (SI)(Y1*8), K1, Z18
+	VMOVUPD       Z18, (DI)
+	VEXTRACTI64X4 $0x01, Z8, Y1
+	VPXORD        Z18, Z18, Z18
+	MOVL          $0xffffffff, R11
+	KMOVW         R11, K1
+	VPGATHERDQ    (SI)(Y1*8), K1, Z18
+	VMOVUPD       Z18, 64(DI)
+
+none399:
+	JMP stored394
+
+empty393:
+	VPXORD  Z0, Z0, Z0
+	VMOVUPS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS Z0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none400
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    choiceApart+88(FP), DI
+	IMULQ   R8, DI
+	ADDQ    DI, SI
+	VMOVUPD Z17, (SI)
+	VMOVUPD Z17, 64(SI)
+
+none400:
+stored394:
+	ADDQ apart+64(FP), BX
+	INCQ R8
+	CMPQ R8, results+24(FP)
+	JLT  result390
+	JMP  over392
+	MOVQ R8, results+24(FP)
+
+over392:
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, to+56(FP)
+	SUBQ $0x00000010, R10
+
+narrower389:
+	TESTQ R10, R10
+	JLE   done401
+	MOVQ  $-1, BX
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	MOVQ  to+56(FP), BX
+	XORQ  R8, R8
+	CMPQ  R8, results+24(FP)
+	JGE   over404
+
+result402:
+	MOVQ    start+16(FP), R11
+	MOVQ    (R11)(R8*8), SI
+	MOVQ    8(R11)(R8*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	MOVQ    positions+32(FP), R11
+	LEAQ    (R11)(SI*8), SI
+	LEAQ    (R11)(DI*8), DI
+	CMPQ    SI, DI
+	JGE     empty405
+	VMOVUPS all32_ff800000<>+0(SB), Z0
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z16, Z16, Z16
+	VMOVUPS all32_ffffffff<>+0(SB), Z17
+	MOVQ    SI, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows408
+
+row407:
+	MOVQ       128(R11), R13
+	IMULQ      CX, R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row407
+
+rows408:
+	CMPQ R11, DI
+	JGE  rows410
+
+row409:
+	MOVQ      (R11), R12
+	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
 	VCMPPS    $0x07, Z0, Z0, K2
 	VCMPPS    $0x16, Z0, Z1, K2, K2
@@ -3837,13 +3885,13 @@ row397:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row397
+	JLT       row409
 
-rows398:
+rows410:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none399
+	JEQ           none411
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3865,15 +3913,15 @@ rows398:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none399:
-	JMP stored394
+none411:
+	JMP stored406
 
-empty393:
+empty405:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none400
+	JEQ      none412
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -3885,17 +3933,17 @@ empty393:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none400:
-stored394:
+none412:
+stored406:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result390
-	JMP  over392
+	JLT  result402
+	JMP  over404
 	MOVQ R8, results+24(FP)
 
-over392:
-done389:
+over404:
+done401:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -3956,13 +4004,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -3983,9 +4035,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -3995,9 +4047,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4054,13 +4106,13 @@ row9:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z16
@@ -4099,20 +4151,20 @@ row11:
 	VADDPD       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4151,13 +4203,13 @@ row13:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4178,13 +4230,13 @@ row15:
 	VADDPD 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row15
+	JLT    row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special19
+	JNE     special20
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4202,16 +4254,16 @@ summed17:
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4228,13 +4280,13 @@ special19:
 	VMOVUPD Z13, 832(AX)
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   SI, X18, X18
@@ -4256,10 +4308,10 @@ narrow20:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip24
+	JEQ     skip25
 	VMOVUPD (AX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(AX), Z16
@@ -4293,103 +4345,103 @@ skip22:
 	VMOVUPD 960(AX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip24:
+skip25:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored26:
+stored27:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored28:
+stored29:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored30:
+stored31:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z7, 448(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored32:
+stored33:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around34
 	VMOVDQU64 Z8, 512(AX)
 	VMOVDQU64 Z9, 576(AX)
-	JMP       stored34
+	JMP       stored35
 
-around33:
+around34:
 	VMOVNTDQ Z8, 512(AX)
 	VMOVNTDQ Z9, 576(AX)
 
-stored34:
+stored35:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around36
 	VMOVDQU64 Z10, 640(AX)
 	VMOVDQU64 Z11, 704(AX)
-	JMP       stored36
+	JMP       stored37
 
-around35:
+around36:
 	VMOVNTDQ Z10, 640(AX)
 	VMOVNTDQ Z11, 704(AX)
 
-stored36:
+stored37:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z12, 768(AX)
 	VMOVDQU64 Z13, 832(AX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z12, 768(AX)
 	VMOVNTDQ Z13, 832(AX)
 
-stored38:
+stored39:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around40
 	VMOVDQU64 Z14, 896(AX)
 	VMOVDQU64 Z15, 960(AX)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored40:
-stored21:
-	JMP stored18
+stored41:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed17
+	JNE       summed18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around42
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -4406,9 +4458,9 @@ empty7:
 	VMOVDQU64 Z0, 832(AX)
 	VMOVDQU64 Z0, 896(AX)
 	VMOVDQU64 Z0, 960(AX)
-	JMP       stored42
+	JMP       stored43
 
-around41:
+around42:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -4426,8 +4478,8 @@ around41:
 	VMOVNTDQ Z0, 896(AX)
 	VMOVNTDQ Z0, 960(AX)
 
-stored42:
-	JMP stored18
+stored43:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -4440,20 +4492,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower44
+	JLT  narrower45
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over47
+	JGE  over48
 
-result45:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany46
+result46:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few49
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany47
+
+few49:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -4466,9 +4522,9 @@ result45:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty49
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none50
+	JEQ     none52
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4478,9 +4534,9 @@ result45:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows52
+	JGE     rows54
 
-row51:
+row53:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4513,13 +4569,13 @@ row51:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row51
+	JLT          row53
 
-rows52:
+rows54:
 	CMPQ R11, SI
-	JGE  rows54
+	JGE  rows56
 
-row53:
+row55:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z8
@@ -4542,20 +4598,20 @@ row53:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row53
+	JLT          row55
 
-rows54:
-	JMP summed48
+rows56:
+	JMP summed50
 
-none50:
+none52:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows58
 
-row55:
+row57:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4578,13 +4634,13 @@ row55:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row55
+	JLT        row57
 
-rows56:
+rows58:
 	CMPQ R10, SI
-	JGE  rows58
+	JGE  rows60
 
-row57:
+row59:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4597,13 +4653,13 @@ row57:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row57
+	JLT    row59
 
-rows58:
-summed48:
-summed59:
+rows60:
+summed50:
+summed61:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special61
+	JNE     special63
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4613,16 +4669,16 @@ summed59:
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
 
-stored60:
+stored62:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result45
-	JMP  over47
+	JLT  result46
+	JMP  over48
 
-special61:
+special63:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow62
+	JEQ     narrow64
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4631,13 +4687,13 @@ special61:
 	VMOVUPD Z5, 320(AX)
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
-	JMP     stored63
+	JMP     stored65
 
-narrow62:
+narrow64:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip64
+	JEQ          skip66
 	SUBQ         BX, SI
-	JEQ          empty65
+	JEQ          empty67
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   SI, X19, X19
@@ -4651,10 +4707,10 @@ narrow62:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty65:
-skip64:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip66
+	JEQ     skip68
 	VMOVUPD (AX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(AX), Z8
@@ -4672,59 +4728,59 @@ skip64:
 	VMOVUPD 448(AX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip66:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around67
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored68
-
-around67:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored68:
+skip68:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored70
 
 around69:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored70:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored72
 
 around71:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored72:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around73
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored74
 
 around73:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored74:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored76
+
+around75:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored74:
-stored63:
-	JMP stored60
+stored76:
+stored65:
+	JMP stored62
 
-empty49:
+empty51:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed59
+	JNE       summed61
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
+	JNE       around77
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -4733,9 +4789,9 @@ empty49:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored76
+	JMP       stored78
 
-around75:
+around77:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -4745,33 +4801,37 @@ around75:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored76:
-	JMP stored60
+stored78:
+	JMP stored62
 
-tooMany46:
+tooMany47:
 	MOVQ DI, results+24(FP)
 
-over47:
+over48:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower44:
+narrower45:
 	CMPQ R9, $0x00000020
-	JLT  narrower78
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over81
+	JGE  over83
 
-result79:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany80
+result81:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few84
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany82
+
+few84:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -4780,9 +4840,9 @@ result79:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty83
+	JGE     empty86
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none84
+	JEQ     none87
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4792,9 +4852,9 @@ result79:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows86
+	JGE     rows89
 
-row85:
+row88:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4815,13 +4875,13 @@ row85:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row85
+	JLT          row88
 
-rows86:
+rows89:
 	CMPQ R11, SI
-	JGE  rows88
+	JGE  rows91
 
-row87:
+row90:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z4
@@ -4836,20 +4896,20 @@ row87:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row87
+	JLT          row90
 
-rows88:
-	JMP summed82
+rows91:
+	JMP summed85
 
-none84:
+none87:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows90
+	JGE     rows93
 
-row89:
+row92:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4864,13 +4924,13 @@ row89:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row89
+	JLT        row92
 
-rows90:
+rows93:
 	CMPQ R10, SI
-	JGE  rows92
+	JGE  rows95
 
-row91:
+row94:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4879,39 +4939,39 @@ row91:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row91
+	JLT    row94
 
-rows92:
-summed82:
-summed93:
+rows95:
+summed85:
+summed96:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special95
+	JNE     special98
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
 
-stored94:
+stored97:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result79
-	JMP  over81
+	JLT  result81
+	JMP  over83
 
-special95:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow96
+	JEQ     narrow99
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
-	JMP     stored97
+	JMP     stored100
 
-narrow96:
+narrow99:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip98
+	JEQ          skip101
 	SUBQ         BX, SI
-	JEQ          empty99
+	JEQ          empty102
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   SI, X20, X20
@@ -4921,10 +4981,10 @@ narrow96:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty99:
-skip98:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip100
+	JEQ     skip103
 	VMOVUPD (AX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(AX), Z4
@@ -4934,85 +4994,89 @@ skip98:
 	VMOVUPD 192(AX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip100:
+skip103:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around101
+	JNE       around104
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored102
+	JMP       stored105
 
-around101:
+around104:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored102:
+stored105:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around106
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored104
+	JMP       stored107
 
-around103:
+around106:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored104:
-stored97:
-	JMP stored94
+stored107:
+stored100:
+	JMP stored97
 
-empty83:
+empty86:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed93
+	JNE       summed96
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around108
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored106
+	JMP       stored109
 
-around105:
+around108:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored106:
-	JMP stored94
+stored109:
+	JMP stored97
 
-tooMany80:
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over81:
+over83:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower78:
+narrower80:
 	CMPQ R9, $0x00000010
-	JLT  narrower108
+	JLT  narrower111
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over111
+	JGE  over114
 
-result109:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany110
+result112:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few115
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany113
+
+few115:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty113
+	JGE     empty117
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none114
+	JEQ     none118
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5022,9 +5086,9 @@ result109:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows116
+	JGE     rows120
 
-row115:
+row119:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5039,13 +5103,13 @@ row115:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row115
+	JLT          row119
 
-rows116:
+rows120:
 	CMPQ R11, SI
-	JGE  rows118
+	JGE  rows122
 
-row117:
+row121:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z2
@@ -5056,20 +5120,20 @@ row117:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row117
+	JLT          row121
 
-rows118:
-	JMP summed112
+rows122:
+	JMP summed116
 
-none114:
+none118:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows120
+	JGE     rows124
 
-row119:
+row123:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5080,48 +5144,48 @@ row119:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row119
+	JLT        row123
 
-rows120:
+rows124:
 	CMPQ R10, SI
-	JGE  rows122
+	JGE  rows126
 
-row121:
+row125:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row121
+	JLT    row125
 
-rows122:
-summed112:
-summed123:
+rows126:
+summed116:
+summed127:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special125
+	JNE     special129
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 
-stored124:
+stored128:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result112
+	JMP  over114
 
-special125:
+special129:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow126
+	JEQ     narrow130
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
-	JMP     stored127
+	JMP     stored131
 
-narrow126:
+narrow130:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip128
+	JEQ          skip132
 	SUBQ         BX, SI
-	JEQ          empty129
+	JEQ          empty133
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   SI, X21, X21
@@ -5129,78 +5193,82 @@ narrow126:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty129:
-skip128:
+empty133:
+skip132:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip130
+	JEQ     skip134
 	VMOVUPD (AX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(AX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip130:
+skip134:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around131
+	JNE       around135
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored132
+	JMP       stored136
 
-around131:
+around135:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored132:
-stored127:
-	JMP stored124
+stored136:
+stored131:
+	JMP stored128
 
-empty113:
+empty117:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed123
+	JNE       summed127
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around133
+	JNE       around137
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored134
+	JMP       stored138
 
-around133:
+around137:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored134:
-	JMP stored124
+stored138:
+	JMP stored128
 
-tooMany110:
+tooMany113:
 	MOVQ DI, results+24(FP)
 
-over111:
+over114:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower108:
+narrower111:
 	CMPQ R9, $0x00000008
-	JLT  narrower136
+	JLT  narrower140
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over139
+	JGE  over143
 
-result137:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany138
+result141:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few144
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany142
+
+few144:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty146
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none147
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5210,9 +5278,9 @@ result137:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows144
+	JGE     rows149
 
-row143:
+row148:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5224,13 +5292,13 @@ row143:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row143
+	JLT          row148
 
-rows144:
+rows149:
 	CMPQ R11, SI
-	JGE  rows146
+	JGE  rows151
 
-row145:
+row150:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z1
@@ -5239,20 +5307,20 @@ row145:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row145
+	JLT          row150
 
-rows146:
-	JMP summed140
+rows151:
+	JMP summed145
 
-none142:
+none147:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows148
+	JGE     rows153
 
-row147:
+row152:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5261,120 +5329,124 @@ row147:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row147
+	JLT        row152
 
-rows148:
+rows153:
 	CMPQ R10, SI
-	JGE  rows150
+	JGE  rows155
 
-row149:
+row154:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row149
+	JLT    row154
 
-rows150:
-summed140:
-summed151:
+rows155:
+summed145:
+summed156:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special153
+	JNE     special158
 	VMOVUPD Z0, (AX)
 
-stored152:
+stored157:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result137
-	JMP  over139
+	JLT  result141
+	JMP  over143
 
-special153:
+special158:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow154
+	JEQ     narrow159
 	VMOVUPD Z0, (AX)
-	JMP     stored155
+	JMP     stored160
 
-narrow154:
+narrow159:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip156
+	JEQ          skip161
 	SUBQ         BX, SI
-	JEQ          empty157
+	JEQ          empty162
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   SI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty157:
-skip156:
+empty162:
+skip161:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip158
+	JEQ     skip163
 	VMOVUPD (AX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip158:
+skip163:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around159
+	JNE       around164
 	VMOVDQU64 Z0, (AX)
-	JMP       stored160
+	JMP       stored165
 
-around159:
+around164:
 	VMOVNTDQ Z0, (AX)
 
+stored165:
 stored160:
-stored155:
-	JMP stored152
+	JMP stored157
 
-empty141:
+empty146:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed151
+	JNE       summed156
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around161
+	JNE       around166
 	VMOVDQU64 Z0, (AX)
-	JMP       stored162
+	JMP       stored167
 
-around161:
+around166:
 	VMOVNTDQ Z0, (AX)
 
-stored162:
-	JMP stored152
+stored167:
+	JMP stored157
 
-tooMany138:
+tooMany142:
 	MOVQ DI, results+24(FP)
 
-over139:
+over143:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower136:
+narrower140:
 	TESTQ R9, R9
-	JLE   done163
+	JLE   done168
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over166
+	JGE   over171
 
-result164:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany165
+result169:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few172
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany170
+
+few172:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty168
+	JGE     empty174
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none169
+	JEQ     none175
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -5384,9 +5456,9 @@ result164:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows171
+	JGE     rows177
 
-row170:
+row176:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -5399,13 +5471,13 @@ row170:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row170
+	JLT          row176
 
-rows171:
+rows177:
 	CMPQ R10, SI
-	JGE  rows173
+	JGE  rows179
 
-row172:
+row178:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSD (R9), Z1
@@ -5415,20 +5487,20 @@ row172:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row172
+	JLT          row178
 
-rows173:
-	JMP summed167
+rows179:
+	JMP summed173
 
-none169:
+none175:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows175
+	JGE     rows181
 
-row174:
+row180:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -5438,74 +5510,74 @@ row174:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row174
+	JLT        row180
 
-rows175:
+rows181:
 	CMPQ R9, SI
-	JGE  rows177
+	JGE  rows183
 
-row176:
+row182:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row176
+	JLT       row182
 
-rows177:
-summed167:
-summed178:
+rows183:
+summed173:
+summed184:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special180
+	JNE     special186
 	VMOVUPD Z0, K1, (AX)
 
-stored179:
+stored185:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result164
-	JMP  over166
+	JLT  result169
+	JMP  over171
 
-special180:
+special186:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow181
+	JEQ     narrow187
 	VMOVUPD Z0, K1, (AX)
-	JMP     stored182
+	JMP     stored188
 
-narrow181:
+narrow187:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
+	JEQ          skip189
 	SUBQ         BX, SI
-	JEQ          empty184
+	JEQ          empty190
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   SI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty184:
-skip183:
+empty190:
+skip189:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip185
+	JEQ       skip191
 	VMOVUPD.Z (AX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip185:
+skip191:
 	VMOVUPD Z0, K1, (AX)
 
-stored182:
-	JMP stored179
+stored188:
+	JMP stored185
 
-empty168:
-	JMP summed178
-	JMP stored179
+empty174:
+	JMP summed184
+	JMP stored185
 
-tooMany165:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over166:
-done163:
+over171:
+done168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -5520,29 +5592,33 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none186
+	JEQ   none192
 	SUBQ  positions+32(FP), AX
 
-none186:
+none192:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile187:
+tile193:
 	CMPQ R10, $0x00000080
-	JLT  narrower188
+	JLT  narrower194
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over191
+	JGE  over197
 
-result189:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany190
+result195:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few198
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany196
+
+few198:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -5563,7 +5639,7 @@ result189:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty192
+	JGE     empty199
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -5573,9 +5649,9 @@ result189:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows194
+	JGE     rows201
 
-row193:
+row200:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -5650,13 +5726,13 @@ row193:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row193
+	JLT          row200
 
-rows194:
+rows201:
 	CMPQ R13, DI
-	JGE  rows196
+	JGE  rows203
 
-row195:
+row202:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -5713,12 +5789,12 @@ row195:
 	VADDPD       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row195
+	JLT          row202
 
-rows196:
-summed197:
+rows203:
+summed204:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special199
+	JNE     special206
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5736,16 +5812,16 @@ summed197:
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
 
-stored198:
+stored205:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result195
+	JMP  over197
 
-special199:
+special206:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow200
+	JEQ     narrow207
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5762,13 +5838,13 @@ special199:
 	VMOVUPD Z13, 832(BX)
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
-	JMP     stored201
+	JMP     stored208
 
-narrow200:
+narrow207:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip202
+	JEQ          skip209
 	SUBQ         SI, DI
-	JEQ          empty203
+	JEQ          empty210
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   DI, X18, X18
@@ -5790,10 +5866,10 @@ narrow200:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty203:
-skip202:
+empty210:
+skip209:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip204
+	JEQ     skip211
 	VMOVUPD (BX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(BX), Z16
@@ -5827,103 +5903,103 @@ skip202:
 	VMOVUPD 960(BX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip204:
+skip211:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around205
+	JNE       around212
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored206
+	JMP       stored213
 
-around205:
+around212:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored206:
+stored213:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around207
+	JNE       around214
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored208
+	JMP       stored215
 
-around207:
+around214:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored208:
+stored215:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around209
+	JNE       around216
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored210
+	JMP       stored217
 
-around209:
+around216:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored210:
+stored217:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
+	JNE       around218
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored212
+	JMP       stored219
 
-around211:
+around218:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored212:
+stored219:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around213
+	JNE       around220
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored214
+	JMP       stored221
 
-around213:
+around220:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored214:
+stored221:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around215
+	JNE       around222
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored216
+	JMP       stored223
 
-around215:
+around222:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored216:
+stored223:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around224
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored218
+	JMP       stored225
 
-around217:
+around224:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored218:
+stored225:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around226
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored220
+	JMP       stored227
 
-around219:
+around226:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored220:
-stored201:
-	JMP stored198
+stored227:
+stored208:
+	JMP stored205
 
-empty192:
+empty199:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed197
+	JNE       summed204
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around228
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -5940,9 +6016,9 @@ empty192:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored222
+	JMP       stored229
 
-around221:
+around228:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -5960,34 +6036,38 @@ around221:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored222:
-	JMP stored198
+stored229:
+	JMP stored205
 
-tooMany190:
+tooMany196:
 	MOVQ R8, results+24(FP)
 
-over191:
+over197:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile187
+	JMP  tile193
 
-narrower188:
+narrower194:
 	CMPQ R10, $0x00000040
-	JLT  narrower224
+	JLT  narrower231
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over227
+	JGE  over234
 
-result225:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany226
+result232:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few235
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany233
+
+few235:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6000,7 +6080,7 @@ result225:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty228
+	JGE     empty236
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6010,9 +6090,9 @@ result225:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows238
 
-row229:
+row237:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6055,13 +6135,13 @@ row229:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row237
 
-rows230:
+rows238:
 	CMPQ R13, DI
-	JGE  rows232
+	JGE  rows240
 
-row231:
+row239:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6094,12 +6174,12 @@ row231:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row231
+	JLT          row239
 
-rows232:
-summed233:
+rows240:
+summed241:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special235
+	JNE     special243
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6109,16 +6189,16 @@ summed233:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 
-stored234:
+stored242:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result225
-	JMP  over227
+	JLT  result232
+	JMP  over234
 
-special235:
+special243:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow236
+	JEQ     narrow244
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6127,13 +6207,13 @@ special235:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored237
+	JMP     stored245
 
-narrow236:
+narrow244:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip238
+	JEQ          skip246
 	SUBQ         SI, DI
-	JEQ          empty239
+	JEQ          empty247
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   DI, X19, X19
@@ -6147,10 +6227,10 @@ narrow236:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty239:
-skip238:
+empty247:
+skip246:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip240
+	JEQ     skip248
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -6168,59 +6248,59 @@ skip238:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip240:
+skip248:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around249
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored242
+	JMP       stored250
 
-around241:
+around249:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored242:
+stored250:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around251
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored244
+	JMP       stored252
 
-around243:
+around251:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored244:
+stored252:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around253
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored246
+	JMP       stored254
 
-around245:
+around253:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored246:
+stored254:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around255
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored248
+	JMP       stored256
 
-around247:
+around255:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored248:
-stored237:
-	JMP stored234
+stored256:
+stored245:
+	JMP stored242
 
-empty228:
+empty236:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed233
+	JNE       summed241
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around257
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6229,9 +6309,9 @@ empty228:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored250
+	JMP       stored258
 
-around249:
+around257:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6241,33 +6321,37 @@ around249:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored250:
-	JMP stored234
+stored258:
+	JMP stored242
 
-tooMany226:
+tooMany233:
 	MOVQ R8, results+24(FP)
 
-over227:
+over234:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower224:
+narrower231:
 	CMPQ R10, $0x00000020
-	JLT  narrower252
+	JLT  narrower260
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over263
 
-result253:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany254
+result261:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few264
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany262
+
+few264:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6276,7 +6360,7 @@ result253:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty256
+	JGE     empty265
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6286,9 +6370,9 @@ result253:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows258
+	JGE     rows267
 
-row257:
+row266:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6315,13 +6399,13 @@ row257:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row257
+	JLT          row266
 
-rows258:
+rows267:
 	CMPQ R13, DI
-	JGE  rows260
+	JGE  rows269
 
-row259:
+row268:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6342,38 +6426,38 @@ row259:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row259
+	JLT          row268
 
-rows260:
-summed261:
+rows269:
+summed270:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special263
+	JNE     special272
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 
-stored262:
+stored271:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result261
+	JMP  over263
 
-special263:
+special272:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow264
+	JEQ     narrow273
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored265
+	JMP     stored274
 
-narrow264:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip266
+	JEQ          skip275
 	SUBQ         SI, DI
-	JEQ          empty267
+	JEQ          empty276
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   DI, X20, X20
@@ -6383,10 +6467,10 @@ narrow264:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty267:
-skip266:
+empty276:
+skip275:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip268
+	JEQ     skip277
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -6396,83 +6480,87 @@ skip266:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip268:
+skip277:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around278
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored270
+	JMP       stored279
 
-around269:
+around278:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored270:
+stored279:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around280
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored272
+	JMP       stored281
 
-around271:
+around280:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored272:
-stored265:
-	JMP stored262
+stored281:
+stored274:
+	JMP stored271
 
-empty256:
+empty265:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed261
+	JNE       summed270
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around282
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored274
+	JMP       stored283
 
-around273:
+around282:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored274:
-	JMP stored262
+stored283:
+	JMP stored271
 
-tooMany254:
+tooMany262:
 	MOVQ R8, results+24(FP)
 
-over255:
+over263:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower252:
+narrower260:
 	CMPQ R10, $0x00000010
-	JLT  narrower276
+	JLT  narrower285
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over279
+	JGE  over288
 
-result277:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany278
+result286:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few289
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany287
+
+few289:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty280
+	JGE     empty290
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6482,9 +6570,9 @@ result277:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows282
+	JGE     rows292
 
-row281:
+row291:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6503,13 +6591,13 @@ row281:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row281
+	JLT          row291
 
-rows282:
+rows292:
 	CMPQ R13, DI
-	JGE  rows284
+	JGE  rows294
 
-row283:
+row293:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6524,34 +6612,34 @@ row283:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row283
+	JLT          row293
 
-rows284:
-summed285:
+rows294:
+summed295:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special287
+	JNE     special297
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 
-stored286:
+stored296:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result277
-	JMP  over279
+	JLT  result286
+	JMP  over288
 
-special287:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow288
+	JEQ     narrow298
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored289
+	JMP     stored299
 
-narrow288:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip290
+	JEQ          skip300
 	SUBQ         SI, DI
-	JEQ          empty291
+	JEQ          empty301
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   DI, X21, X21
@@ -6559,76 +6647,80 @@ narrow288:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty291:
-skip290:
+empty301:
+skip300:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip292
+	JEQ     skip302
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip292:
+skip302:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around293
+	JNE       around303
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored294
+	JMP       stored304
 
-around293:
+around303:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored294:
-stored289:
-	JMP stored286
+stored304:
+stored299:
+	JMP stored296
 
-empty280:
+empty290:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed285
+	JNE       summed295
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around305
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored296
+	JMP       stored306
 
-around295:
+around305:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored296:
-	JMP stored286
+stored306:
+	JMP stored296
 
-tooMany278:
+tooMany287:
 	MOVQ R8, results+24(FP)
 
-over279:
+over288:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower276:
+narrower285:
 	CMPQ R10, $0x00000008
-	JLT  narrower298
+	JLT  narrower308
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over301
+	JGE  over311
 
-result299:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany300
+result309:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few312
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany310
+
+few312:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty302
+	JGE     empty313
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6638,9 +6730,9 @@ result299:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows304
+	JGE     rows315
 
-row303:
+row314:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6655,13 +6747,13 @@ row303:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row303
+	JLT          row314
 
-rows304:
+rows315:
 	CMPQ R13, DI
-	JGE  rows306
+	JGE  rows317
 
-row305:
+row316:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6673,105 +6765,109 @@ row305:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row305
+	JLT          row316
 
-rows306:
-summed307:
+rows317:
+summed318:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special309
+	JNE     special320
 	VMOVUPD Z0, (BX)
 
-stored308:
+stored319:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result299
-	JMP  over301
+	JLT  result309
+	JMP  over311
 
-special309:
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow310
+	JEQ     narrow321
 	VMOVUPD Z0, (BX)
-	JMP     stored311
+	JMP     stored322
 
-narrow310:
+narrow321:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip312
+	JEQ          skip323
 	SUBQ         SI, DI
-	JEQ          empty313
+	JEQ          empty324
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   DI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty313:
-skip312:
+empty324:
+skip323:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip314
+	JEQ     skip325
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip314:
+skip325:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around315
+	JNE       around326
 	VMOVDQU64 Z0, (BX)
-	JMP       stored316
+	JMP       stored327
 
-around315:
+around326:
 	VMOVNTDQ Z0, (BX)
 
-stored316:
-stored311:
-	JMP stored308
+stored327:
+stored322:
+	JMP stored319
 
-empty302:
+empty313:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed307
+	JNE       summed318
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around317
+	JNE       around328
 	VMOVDQU64 Z0, (BX)
-	JMP       stored318
+	JMP       stored329
 
-around317:
+around328:
 	VMOVNTDQ Z0, (BX)
 
-stored318:
-	JMP stored308
+stored329:
+	JMP stored319
 
-tooMany300:
+tooMany310:
 	MOVQ R8, results+24(FP)
 
-over301:
+over311:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower298:
+narrower308:
 	TESTQ R10, R10
-	JLE   done319
+	JLE   done330
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over322
+	JGE   over333
 
-result320:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany321
+result331:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few334
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany332
+
+few334:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty323
+	JGE     empty335
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6781,9 +6877,9 @@ result320:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows325
+	JGE     rows337
 
-row324:
+row336:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6798,13 +6894,13 @@ row324:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row324
+	JLT          row336
 
-rows325:
+rows337:
 	CMPQ R13, DI
-	JGE  rows327
+	JGE  rows339
 
-row326:
+row338:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6816,60 +6912,60 @@ row326:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row326
+	JLT          row338
 
-rows327:
-summed328:
+rows339:
+summed340:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special330
+	JNE     special342
 	VMOVUPD Z0, K1, (BX)
 
-stored329:
+stored341:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result320
-	JMP  over322
+	JLT  result331
+	JMP  over333
 
-special330:
+special342:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow343
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored332
+	JMP     stored344
 
-narrow331:
+narrow343:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip345
 	SUBQ         SI, DI
-	JEQ          empty334
+	JEQ          empty346
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   DI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty334:
-skip333:
+empty346:
+skip345:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip335
+	JEQ       skip347
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip335:
+skip347:
 	VMOVUPD Z0, K1, (BX)
 
-stored332:
-	JMP stored329
+stored344:
+	JMP stored341
 
-empty323:
-	JMP summed328
-	JMP stored329
+empty335:
+	JMP summed340
+	JMP stored341
 
-tooMany321:
+tooMany332:
 	MOVQ R8, results+24(FP)
 
-over322:
-done319:
+over333:
+done330:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -6884,22 +6980,22 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none336
+	JEQ   none348
 	SUBQ  positions+32(FP), AX
 
-none336:
+none348:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile337:
+tile349:
 	CMPQ R10, $0x00000040
-	JLT  narrower338
+	JLT  narrower350
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over341
+	JGE  over353
 
-result339:
+result351:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -6909,7 +7005,7 @@ result339:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty342
+	JGE     empty354
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -6933,9 +7029,9 @@ result339:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows345
+	JGE     rows357
 
-row344:
+row356:
 	MOVQ       64(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -6991,13 +7087,13 @@ row344:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row344
+	JLT        row356
 
-rows345:
+rows357:
 	CMPQ R11, DI
-	JGE  rows347
+	JGE  rows359
 
-row346:
+row358:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -7043,9 +7139,9 @@ row346:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row346
+	JLT       row358
 
-rows347:
+rows359:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -7056,7 +7152,7 @@ rows347:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none348
+	JEQ        none360
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7105,10 +7201,10 @@ rows347:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(DI)
 
-none348:
-	JMP stored343
+none360:
+	JMP stored355
 
-empty342:
+empty354:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7127,7 +7223,7 @@ empty342:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none349
+	JEQ     none361
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7144,30 +7240,30 @@ empty342:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none349:
-stored343:
+none361:
+stored355:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result339
-	JMP  over341
+	JLT  result351
+	JMP  over353
 	MOVQ R8, results+24(FP)
 
-over341:
+over353:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile337
+	JMP  tile349
 
-narrower338:
+narrower350:
 	CMPQ R10, $0x00000020
-	JLT  narrower351
+	JLT  narrower363
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over354
+	JGE  over366
 
-result352:
+result364:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7177,7 +7273,7 @@ result352:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty355
+	JGE     empty367
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7193,9 +7289,9 @@ result352:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows358
+	JGE     rows370
 
-row357:
+row369:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7227,13 +7323,13 @@ row357:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row357
+	JLT        row369
 
-rows358:
+rows370:
 	CMPQ R11, DI
-	JGE  rows360
+	JGE  rows372
 
-row359:
+row371:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -7259,16 +7355,16 @@ row359:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row359
+	JLT       row371
 
-rows360:
+rows372:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none361
+	JEQ        none373
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7297,10 +7393,10 @@ rows360:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(DI)
 
-none361:
-	JMP stored356
+none373:
+	JMP stored368
 
-empty355:
+empty367:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7311,7 +7407,7 @@ empty355:
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none362
+	JEQ     none374
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7324,29 +7420,29 @@ empty355:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none362:
-stored356:
+none374:
+stored368:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result352
-	JMP  over354
+	JLT  result364
+	JMP  over366
 	MOVQ R8, results+24(FP)
 
-over354:
+over366:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower351:
+narrower363:
 	CMPQ R10, $0x00000010
-	JLT  narrower364
+	JLT  narrower376
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over367
+	JGE  over379
 
-result365:
+result377:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7356,7 +7452,7 @@ result365:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty380
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7368,9 +7464,9 @@ result365:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows371
+	JGE     rows383
 
-row370:
+row382:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7390,13 +7486,13 @@ row370:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row370
+	JLT        row382
 
-rows371:
+rows383:
 	CMPQ R11, DI
-	JGE  rows373
+	JGE  rows385
 
-row372:
+row384:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -7412,14 +7508,14 @@ row372:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row372
+	JLT       row384
 
-rows373:
+rows385:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none374
+	JEQ        none386
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7438,17 +7534,17 @@ rows373:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(DI)
 
-none374:
-	JMP stored369
+none386:
+	JMP stored381
 
-empty368:
+empty380:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none375
+	JEQ     none387
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7459,143 +7555,27 @@ empty368:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none375:
-stored369:
+none387:
+stored381:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result377
+	JMP  over379
 	MOVQ R8, results+24(FP)
 
-over367:
+over379:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower364:
+narrower376:
 	CMPQ R10, $0x00000008
-	JLT  narrower377
+	JLT  narrower389
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over380
-
-result378:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty381
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows384
-
-row383:
-	MOVQ       128(R11), R13
-	IMULQ      CX, R13
-	MOVQ       (R11), R12
-	IMULQ      CX, R12
-	VMOVUPD    (R9)(R12*1), Z1
-	VCMPPD     $0x07, Z0, Z0, K1
-	VCMPPD     $0x16, Z0, Z1, K1, K1
-	VMOVAPD    Z1, K1, Z0
-	VMOVDQA64  Z16, K1, Z8
-	VPSUBQ     Z17, Z16, Z16
-	PREFETCHT0 (R9)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row383
-
-rows384:
-	CMPQ R11, DI
-	JGE  rows386
-
-row385:
-	MOVQ      (R11), R12
-	IMULQ     CX, R12
-	VMOVUPD   (R9)(R12*1), Z1
-	VCMPPD    $0x07, Z0, Z0, K1
-	VCMPPD    $0x16, Z0, Z1, K1, K1
-	VMOVAPD   Z1, K1, Z0
-	VMOVDQA64 Z16, K1, Z8
-	VPSUBQ    Z17, Z16, Z16
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row385
-
-rows386:
-	VMOVUPD    Z0, (BX)
-	LEAQ       (AX)(SI*1), SI
-	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none387
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
-	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
-	VPGATHERQQ (SI)(Z8*8), K1, Z18
-	VMOVUPD    Z18, (DI)
-
-none387:
-	JMP stored382
-
-empty381:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none388
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-
-none388:
-stored382:
-	ADDQ apart+64(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result378
-	JMP  over380
-	MOVQ R8, results+24(FP)
-
-over380:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+56(FP)
-	SUBQ $0x00000008, R10
-
-narrower377:
-	TESTQ R10, R10
-	JLE   done389
-	MOVQ  $-1, BX
-	BZHIQ R10, BX, BX
-	KMOVW BX, K1
-	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
-	CMPQ  R8, results+24(FP)
-	JGE   over392
+	JGE  over392
 
 result390:
 	MOVQ    start+16(FP), R11
@@ -7624,11 +7604,11 @@ row395:
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
 	IMULQ      CX, R12
-	VMOVUPD.Z  (R9)(R12*1), K1, Z1
-	VCMPPD     $0x07, Z0, Z0, K2
-	VCMPPD     $0x16, Z0, Z1, K2, K2
-	VMOVAPD    Z1, K2, Z0
-	VMOVDQA64  Z16, K2, Z8
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
 	VPSUBQ     Z17, Z16, Z16
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
@@ -7642,6 +7622,122 @@ rows396:
 row397:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row397
+
+rows398:
+	VMOVUPD    Z0, (BX)
+	LEAQ       (AX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none399
+	MOVQ       columns+72(FP), DI
+	SUBQ       R10, DI
+	SHLQ       $0x03, DI
+	ADDQ       choice+80(FP), DI
+	MOVQ       choiceApart+88(FP), R11
+	IMULQ      R8, R11
+	ADDQ       R11, DI
+	VPXORD     Z18, Z18, Z18
+	MOVL       $0xffffffff, R11
+	KMOVW      R11, K1
+	VPGATHERQQ (SI)(Z8*8), K1, Z18
+	VMOVUPD    Z18, (DI)
+
+none399:
+	JMP stored394
+
+empty393:
+	VPXORD  Z0, Z0, Z0
+	VMOVUPD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD Z0, (BX)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none400
+	MOVQ    columns+72(FP), SI
+	SUBQ    R10, SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    choiceApart+88(FP), DI
+	IMULQ   R8, DI
+	ADDQ    DI, SI
+	VMOVUPD Z17, (SI)
+
+none400:
+stored394:
+	ADDQ apart+64(FP), BX
+	INCQ R8
+	CMPQ R8, results+24(FP)
+	JLT  result390
+	JMP  over392
+	MOVQ R8, results+24(FP)
+
+over392:
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, to+56(FP)
+	SUBQ $0x00000008, R10
+
+narrower389:
+	TESTQ R10, R10
+	JLE   done401
+	MOVQ  $-1, BX
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	MOVQ  to+56(FP), BX
+	XORQ  R8, R8
+	CMPQ  R8, results+24(FP)
+	JGE   over404
+
+result402:
+	MOVQ    start+16(FP), R11
+	MOVQ    (R11)(R8*8), SI
+	MOVQ    8(R11)(R8*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	MOVQ    positions+32(FP), R11
+	LEAQ    (R11)(SI*8), SI
+	LEAQ    (R11)(DI*8), DI
+	CMPQ    SI, DI
+	JGE     empty405
+	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z16, Z16, Z16
+	VMOVUPD all32_ffffffff<>+0(SB), Z17
+	MOVQ    SI, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows408
+
+row407:
+	MOVQ       128(R11), R13
+	IMULQ      CX, R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row407
+
+rows408:
+	CMPQ R11, DI
+	JGE  rows410
+
+row409:
+	MOVQ      (R11), R12
+	IMULQ     CX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
 	VCMPPD    $0x07, Z0, Z0, K2
 	VCMPPD    $0x16, Z0, Z1, K2, K2
@@ -7650,13 +7746,13 @@ row397:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row397
+	JLT       row409
 
-rows398:
+rows410:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none399
+	JEQ        none411
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7670,15 +7766,15 @@ rows398:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (DI)
 
-none399:
-	JMP stored394
+none411:
+	JMP stored406
 
-empty393:
+empty405:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none400
+	JEQ     none412
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7688,17 +7784,17 @@ empty393:
 	ADDQ    DI, SI
 	VMOVUPD Z17, K1, (SI)
 
-none400:
-stored394:
+none412:
+stored406:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result390
-	JMP  over392
+	JLT  result402
+	JMP  over404
 	MOVQ R8, results+24(FP)
 
-over392:
-done389:
+over404:
+done401:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -7741,13 +7837,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -7768,9 +7868,9 @@ result3:
 	VPXORD  Z20, Z20, Z20
 	VPXORD  Z21, Z21, Z21
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -7780,9 +7880,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ           64(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -7855,13 +7955,13 @@ row9:
 	PREFETCHT0     448(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row9
+	JLT            row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z22
@@ -7924,20 +8024,20 @@ row11:
 	VADDPS         Z22, Z21, Z21
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row11
+	JLT            row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -7992,13 +8092,13 @@ row13:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z23
@@ -8043,13 +8143,13 @@ row15:
 	VADDPS    Z23, Z21, Z21
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row15
+	JLT       row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special19
+	JNE       special20
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -8155,16 +8255,16 @@ summed17:
 	VPERMT2W  Z23, Z0, Z22
 	VMOVUPS   Z22, 448(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow20
+	JEQ       narrow21
 	VMOVDQU32 lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (AX)
@@ -8213,13 +8313,13 @@ special19:
 	VMOVDQU32 upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(AX)
-	JMP       stored21
+	JMP       stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   SI, X25, X25
@@ -8241,10 +8341,10 @@ narrow20:
 	VDIVPS       Z22, Z20, Z20
 	VDIVPS       Z22, Z21, Z21
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip24
+	JEQ       skip25
 	VMOVDQU32 (AX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -8286,7 +8386,7 @@ skip22:
 	VADDPS    Z20, Z22, Z20
 	VADDPS    Z21, Z23, Z21
 
-skip24:
+skip25:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -8300,14 +8400,14 @@ skip24:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z22, (AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z22, (AX)
 
-stored26:
+stored27:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -8321,14 +8421,14 @@ stored26:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU64 Z22, 64(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Z22, 64(AX)
 
-stored28:
+stored29:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -8342,14 +8442,14 @@ stored28:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU64 Z22, 128(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Z22, 128(AX)
 
-stored30:
+stored31:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -8363,14 +8463,14 @@ stored30:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU64 Z22, 192(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ Z22, 192(AX)
 
-stored32:
+stored33:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -8384,14 +8484,14 @@ stored32:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around34
 	VMOVDQU64 Z22, 256(AX)
-	JMP       stored34
+	JMP       stored35
 
-around33:
+around34:
 	VMOVNTDQ Z22, 256(AX)
 
-stored34:
+stored35:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -8405,14 +8505,14 @@ stored34:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around36
 	VMOVDQU64 Z22, 320(AX)
-	JMP       stored36
+	JMP       stored37
 
-around35:
+around36:
 	VMOVNTDQ Z22, 320(AX)
 
-stored36:
+stored37:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -8426,14 +8526,14 @@ stored36:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z22, 384(AX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z22, 384(AX)
 
-stored38:
+stored39:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -8447,22 +8547,22 @@ stored38:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around40
 	VMOVDQU64 Z22, 448(AX)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ Z22, 448(AX)
 
-stored40:
-stored21:
-	JMP stored18
+stored41:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed17
+	JNE       summed18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around42
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
 	VMOVDQU64 Z6, 128(AX)
@@ -8471,9 +8571,9 @@ empty7:
 	VMOVDQU64 Z6, 320(AX)
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z6, 448(AX)
-	JMP       stored42
+	JMP       stored43
 
-around41:
+around42:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 	VMOVNTDQ Z6, 128(AX)
@@ -8483,8 +8583,8 @@ around41:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z6, 448(AX)
 
-stored42:
-	JMP stored18
+stored43:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -8493,29 +8593,33 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip44
 	ADDQ  $0x00000200, to+56(FP)
 
-skip43:
+skip44:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower45
+	JLT  narrower46
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over48
+	JGE  over49
 
-result46:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany47
+result47:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few50
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany48
+
+few50:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -8528,9 +8632,9 @@ result46:
 	VPXORD  Z12, Z12, Z12
 	VPXORD  Z13, Z13, Z13
 	CMPQ    BX, SI
-	JGE     empty50
+	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none51
+	JEQ     none53
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -8540,9 +8644,9 @@ result46:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows53
+	JGE     rows55
 
-row52:
+row54:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -8583,13 +8687,13 @@ row52:
 	PREFETCHT0     192(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row52
+	JLT            row54
 
-rows53:
+rows55:
 	CMPQ R11, SI
-	JGE  rows55
+	JGE  rows57
 
-row54:
+row56:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z14
@@ -8624,20 +8728,20 @@ row54:
 	VADDPS         Z14, Z13, Z13
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row54
+	JLT            row56
 
-rows55:
-	JMP summed49
+rows57:
+	JMP summed51
 
-none51:
+none53:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows57
+	JGE     rows59
 
-row56:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8668,13 +8772,13 @@ row56:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row56
+	JLT        row58
 
-rows57:
+rows59:
 	CMPQ R10, SI
-	JGE  rows59
+	JGE  rows61
 
-row58:
+row60:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -8699,13 +8803,13 @@ row58:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row58
+	JLT       row60
 
-rows59:
-summed49:
-summed60:
+rows61:
+summed51:
+summed62:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special62
+	JNE       special64
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -8759,16 +8863,16 @@ summed60:
 	VPERMT2W  Z15, Z0, Z14
 	VMOVUPS   Z14, 192(AX)
 
-stored61:
+stored63:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result47
+	JMP  over49
 
-special62:
+special64:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow63
+	JEQ       narrow65
 	VMOVDQU32 lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (AX)
@@ -8793,13 +8897,13 @@ special62:
 	VMOVDQU32 upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(AX)
-	JMP       stored64
+	JMP       stored66
 
-narrow63:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip65
+	JEQ          skip67
 	SUBQ         BX, SI
-	JEQ          empty66
+	JEQ          empty68
 	SHRQ         $0x03, SI
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   SI, X26, X26
@@ -8813,10 +8917,10 @@ narrow63:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty66:
-skip65:
+empty68:
+skip67:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip67
+	JEQ       skip69
 	VMOVDQU32 (AX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -8838,7 +8942,7 @@ skip65:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip67:
+skip69:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -8852,14 +8956,14 @@ skip67:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
+	JNE       around70
 	VMOVDQU64 Z14, (AX)
-	JMP       stored69
+	JMP       stored71
 
-around68:
+around70:
 	VMOVNTDQ Z14, (AX)
 
-stored69:
+stored71:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -8873,14 +8977,14 @@ stored69:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
+	JNE       around72
 	VMOVDQU64 Z14, 64(AX)
-	JMP       stored71
+	JMP       stored73
 
-around70:
+around72:
 	VMOVNTDQ Z14, 64(AX)
 
-stored71:
+stored73:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -8894,14 +8998,14 @@ stored71:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around72
+	JNE       around74
 	VMOVDQU64 Z14, 128(AX)
-	JMP       stored73
+	JMP       stored75
 
-around72:
+around74:
 	VMOVNTDQ Z14, 128(AX)
 
-stored73:
+stored75:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -8915,66 +9019,70 @@ stored73:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around74
+	JNE       around76
 	VMOVDQU64 Z14, 192(AX)
-	JMP       stored75
+	JMP       stored77
 
-around74:
+around76:
 	VMOVNTDQ Z14, 192(AX)
 
-stored75:
-stored64:
-	JMP stored61
+stored77:
+stored66:
+	JMP stored63
 
-empty50:
+empty52:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed60
+	JNE       summed62
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around78
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
 	VMOVDQU64 Z6, 128(AX)
 	VMOVDQU64 Z6, 192(AX)
-	JMP       stored77
+	JMP       stored79
 
-around76:
+around78:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 	VMOVNTDQ Z6, 128(AX)
 	VMOVNTDQ Z6, 192(AX)
 
-stored77:
-	JMP stored61
+stored79:
+	JMP stored63
 
-tooMany47:
+tooMany48:
 	MOVQ DI, results+24(FP)
 
-over48:
+over49:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip78
+	JEQ   skip80
 	ADDQ  $0x00000100, to+56(FP)
 
-skip78:
+skip80:
 	SUBQ $0x00000080, R9
 
-narrower45:
+narrower46:
 	CMPQ R9, $0x00000040
-	JLT  narrower80
+	JLT  narrower82
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over85
 
-result81:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany82
+result83:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few86
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany84
+
+few86:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -8983,9 +9091,9 @@ result81:
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
 	CMPQ    BX, SI
-	JGE     empty85
+	JGE     empty88
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none86
+	JEQ     none89
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -8995,9 +9103,9 @@ result81:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows88
+	JGE     rows91
 
-row87:
+row90:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9022,13 +9130,13 @@ row87:
 	PREFETCHT0     64(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row87
+	JLT            row90
 
-rows88:
+rows91:
 	CMPQ R11, SI
-	JGE  rows90
+	JGE  rows93
 
-row89:
+row92:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -9049,20 +9157,20 @@ row89:
 	VADDPS         Z10, Z9, Z9
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row89
+	JLT            row92
 
-rows90:
-	JMP summed84
+rows93:
+	JMP summed87
 
-none86:
+none89:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows92
+	JGE     rows95
 
-row91:
+row94:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9081,13 +9189,13 @@ row91:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row91
+	JLT        row94
 
-rows92:
+rows95:
 	CMPQ R10, SI
-	JGE  rows94
+	JGE  rows97
 
-row93:
+row96:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -9102,13 +9210,13 @@ row93:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row93
+	JLT       row96
 
-rows94:
-summed84:
-summed95:
+rows97:
+summed87:
+summed98:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special97
+	JNE       special100
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -9136,16 +9244,16 @@ summed95:
 	VPERMT2W  Z11, Z0, Z10
 	VMOVUPS   Z10, 64(AX)
 
-stored96:
+stored99:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result83
+	JMP  over85
 
-special97:
+special100:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow98
+	JEQ       narrow101
 	VMOVDQU32 lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
@@ -9158,13 +9266,13 @@ special97:
 	VMOVDQU32 upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
-	JMP       stored99
+	JMP       stored102
 
-narrow98:
+narrow101:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip100
+	JEQ          skip103
 	SUBQ         BX, SI
-	JEQ          empty101
+	JEQ          empty104
 	SHRQ         $0x03, SI
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   SI, X27, X27
@@ -9174,10 +9282,10 @@ narrow98:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty101:
-skip100:
+empty104:
+skip103:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip102
+	JEQ       skip105
 	VMOVDQU32 (AX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -9189,7 +9297,7 @@ skip100:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip102:
+skip105:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -9203,14 +9311,14 @@ skip102:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around106
 	VMOVDQU64 Z10, (AX)
-	JMP       stored104
+	JMP       stored107
 
-around103:
+around106:
 	VMOVNTDQ Z10, (AX)
 
-stored104:
+stored107:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -9224,71 +9332,75 @@ stored104:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around108
 	VMOVDQU64 Z10, 64(AX)
-	JMP       stored106
+	JMP       stored109
 
-around105:
+around108:
 	VMOVNTDQ Z10, 64(AX)
 
-stored106:
-stored99:
-	JMP stored96
+stored109:
+stored102:
+	JMP stored99
 
-empty85:
+empty88:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed95
+	JNE       summed98
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around107
+	JNE       around110
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
-	JMP       stored108
+	JMP       stored111
 
-around107:
+around110:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 
-stored108:
-	JMP stored96
+stored111:
+	JMP stored99
 
-tooMany82:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over83:
+over85:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip109
+	JEQ   skip112
 	ADDQ  $0x00000080, to+56(FP)
 
-skip109:
+skip112:
 	SUBQ $0x00000040, R9
 
-narrower80:
+narrower82:
 	CMPQ R9, $0x00000020
-	JLT  narrower111
+	JLT  narrower114
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over114
+	JGE  over117
 
-result112:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany113
+result115:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few118
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany116
+
+few118:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty116
+	JGE     empty120
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none117
+	JEQ     none121
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -9298,9 +9410,9 @@ result112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows119
+	JGE     rows123
 
-row118:
+row122:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9317,13 +9429,13 @@ row118:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row118
+	JLT            row122
 
-rows119:
+rows123:
 	CMPQ R11, SI
-	JGE  rows121
+	JGE  rows125
 
-row120:
+row124:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -9337,20 +9449,20 @@ row120:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row120
+	JLT            row124
 
-rows121:
-	JMP summed115
+rows125:
+	JMP summed119
 
-none117:
+none121:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows123
+	JGE     rows127
 
-row122:
+row126:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9363,13 +9475,13 @@ row122:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row122
+	JLT        row126
 
-rows123:
+rows127:
 	CMPQ R10, SI
-	JGE  rows125
+	JGE  rows129
 
-row124:
+row128:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -9379,13 +9491,13 @@ row124:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row124
+	JLT       row128
 
-rows125:
-summed115:
-summed126:
+rows129:
+summed119:
+summed130:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special128
+	JNE       special132
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -9400,29 +9512,29 @@ summed126:
 	VPERMT2W  Z9, Z0, Z8
 	VMOVUPS   Z8, (AX)
 
-stored127:
+stored131:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result112
-	JMP  over114
+	JLT  result115
+	JMP  over117
 
-special128:
+special132:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow129
+	JEQ       narrow133
 	VMOVDQU32 lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (AX)
 	VMOVDQU32 upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(AX)
-	JMP       stored130
+	JMP       stored134
 
-narrow129:
+narrow133:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip131
+	JEQ          skip135
 	SUBQ         BX, SI
-	JEQ          empty132
+	JEQ          empty136
 	SHRQ         $0x03, SI
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   SI, X28, X28
@@ -9430,17 +9542,17 @@ narrow129:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty132:
-skip131:
+empty136:
+skip135:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip133
+	JEQ       skip137
 	VMOVDQU32 (AX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip133:
+skip137:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -9454,68 +9566,72 @@ skip133:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
+	JNE       around138
 	VMOVDQU64 Z8, (AX)
-	JMP       stored135
+	JMP       stored139
 
-around134:
+around138:
 	VMOVNTDQ Z8, (AX)
 
-stored135:
-stored130:
-	JMP stored127
+stored139:
+stored134:
+	JMP stored131
 
-empty116:
+empty120:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed126
+	JNE       summed130
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around136
+	JNE       around140
 	VMOVDQU64 Z6, (AX)
-	JMP       stored137
+	JMP       stored141
 
-around136:
+around140:
 	VMOVNTDQ Z6, (AX)
 
-stored137:
-	JMP stored127
+stored141:
+	JMP stored131
 
-tooMany113:
+tooMany116:
 	MOVQ DI, results+24(FP)
 
-over114:
+over117:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip138
+	JEQ   skip142
 	ADDQ  $0x00000040, to+56(FP)
 
-skip138:
+skip142:
 	SUBQ $0x00000020, R9
 
-narrower111:
+narrower114:
 	CMPQ R9, $0x00000010
-	JLT  narrower140
+	JLT  narrower144
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over143
+	JGE  over147
 
-result141:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany142
+result145:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few148
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany146
+
+few148:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty145
+	JGE     empty150
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none146
+	JEQ     none151
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -9525,9 +9641,9 @@ result141:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows148
+	JGE     rows153
 
-row147:
+row152:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9541,13 +9657,13 @@ row147:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row147
+	JLT            row152
 
-rows148:
+rows153:
 	CMPQ R11, SI
-	JGE  rows150
+	JGE  rows155
 
-row149:
+row154:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -9558,20 +9674,20 @@ row149:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row149
+	JLT            row154
 
-rows150:
-	JMP summed144
+rows155:
+	JMP summed149
 
-none146:
+none151:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows152
+	JGE     rows157
 
-row151:
+row156:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9582,13 +9698,13 @@ row151:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row151
+	JLT        row156
 
-rows152:
+rows157:
 	CMPQ R10, SI
-	JGE  rows154
+	JGE  rows159
 
-row153:
+row158:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -9596,13 +9712,13 @@ row153:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row153
+	JLT       row158
 
-rows154:
-summed144:
-summed155:
+rows159:
+summed149:
+summed160:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special157
+	JNE       special162
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9612,39 +9728,39 @@ summed155:
 	VPMOVDW   Z0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored156:
+stored161:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result141
-	JMP  over143
+	JLT  result145
+	JMP  over147
 
-special157:
+special162:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow158
+	JEQ     narrow163
 	VMOVUPS Z6, (AX)
-	JMP     stored159
+	JMP     stored164
 
-narrow158:
+narrow163:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip160
+	JEQ          skip165
 	SUBQ         BX, SI
-	JEQ          empty161
+	JEQ          empty166
 	SHRQ         $0x03, SI
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   SI, X29, X29
 	VBROADCASTSS X29, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty161:
-skip160:
+empty166:
+skip165:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip162
+	JEQ       skip167
 	VPMOVZXWD (AX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip162:
+skip167:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9653,71 +9769,75 @@ skip162:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around163
+	JNE       around168
 	VMOVDQU64 Y0, (AX)
-	JMP       stored164
+	JMP       stored169
 
-around163:
+around168:
 	VMOVNTDQ Y0, (AX)
 
+stored169:
 stored164:
-stored159:
-	JMP stored156
+	JMP stored161
 
-empty145:
+empty150:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed155
+	JNE       summed160
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around165
+	JNE       around170
 	VMOVDQU64 Y6, (AX)
-	JMP       stored166
+	JMP       stored171
 
-around165:
+around170:
 	VMOVNTDQ Y6, (AX)
 
-stored166:
-	JMP stored156
+stored171:
+	JMP stored161
 
-tooMany142:
+tooMany146:
 	MOVQ DI, results+24(FP)
 
-over143:
+over147:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip167
+	JEQ   skip172
 	ADDQ  $0x00000020, to+56(FP)
 
-skip167:
+skip172:
 	SUBQ $0x00000010, R9
 
-narrower140:
+narrower144:
 	TESTQ R9, R9
-	JLE   done168
+	JLE   done173
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K2
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over171
+	JGE   over176
 
-result169:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany170
+result174:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few177
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany175
+
+few177:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty173
+	JGE     empty179
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none174
+	JEQ     none180
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -9727,9 +9847,9 @@ result169:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows176
+	JGE     rows182
 
-row175:
+row181:
 	MOVQ           128(R10), R12
 	IMULQ          CX, R12
 	MOVQ           (R10), R11
@@ -9743,13 +9863,13 @@ row175:
 	PREFETCHT0     (R8)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
-	JLT            row175
+	JLT            row181
 
-rows176:
+rows182:
 	CMPQ R10, SI
-	JGE  rows178
+	JGE  rows184
 
-row177:
+row183:
 	MOVQ           (R10), R11
 	IMULQ          CX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -9760,20 +9880,20 @@ row177:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JLT            row177
+	JLT            row183
 
-rows178:
-	JMP summed172
+rows184:
+	JMP summed178
 
-none174:
+none180:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows180
+	JGE     rows186
 
-row179:
+row185:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -9784,13 +9904,13 @@ row179:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row179
+	JLT         row185
 
-rows180:
+rows186:
 	CMPQ R9, SI
-	JGE  rows182
+	JGE  rows188
 
-row181:
+row187:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -9798,13 +9918,13 @@ row181:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row181
+	JLT         row187
 
-rows182:
-summed172:
-summed183:
+rows188:
+summed178:
+summed189:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special185
+	JNE       special191
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -9814,39 +9934,39 @@ summed183:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored184:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result174
+	JMP  over176
 
-special185:
+special191:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
+	JEQ     narrow192
 	VMOVUPS Z6, K2, (AX)
-	JMP     stored187
+	JMP     stored193
 
-narrow186:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip188
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty189
+	JEQ          empty195
 	SHRQ         $0x03, SI
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   SI, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty189:
-skip188:
+empty195:
+skip194:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip190
+	JEQ         skip196
 	VPMOVZXWD.Z (AX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip190:
+skip196:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -9856,18 +9976,18 @@ skip190:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored187:
-	JMP stored184
+stored193:
+	JMP stored190
 
-empty173:
-	JMP summed183
-	JMP stored184
+empty179:
+	JMP summed189
+	JMP stored190
 
-tooMany170:
+tooMany175:
 	MOVQ DI, results+24(FP)
 
-over171:
-done168:
+over176:
+done173:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -10043,22 +10163,26 @@ TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile191:
+tile197:
 	CMPQ R9, $0x00000100
-	JLT  narrower192
+	JLT  narrower198
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over195
+	JGE  over201
 
-result193:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany194
+result199:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few202
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany200
+
+few202:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10079,9 +10203,9 @@ result193:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty197
+	JGE     empty204
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none198
+	JEQ     none205
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10091,9 +10215,9 @@ result193:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows200
+	JGE     rows207
 
-row199:
+row206:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10150,13 +10274,13 @@ row199:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row199
+	JLT          row206
 
-rows200:
+rows207:
 	CMPQ R11, SI
-	JGE  rows202
+	JGE  rows209
 
-row201:
+row208:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -10195,20 +10319,20 @@ row201:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row201
+	JLT          row208
 
-rows202:
-	JMP summed196
+rows209:
+	JMP summed203
 
-none198:
+none205:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows204
+	JGE     rows211
 
-row203:
+row210:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10247,13 +10371,13 @@ row203:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row203
+	JLT        row210
 
-rows204:
+rows211:
 	CMPQ R10, SI
-	JGE  rows206
+	JGE  rows213
 
-row205:
+row212:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -10274,13 +10398,13 @@ row205:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row205
+	JLT    row212
 
-rows206:
-summed196:
-summed207:
+rows213:
+summed203:
+summed214:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special209
+	JNE       special216
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -10394,16 +10518,16 @@ summed207:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(AX)
 
-stored208:
+stored215:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result193
-	JMP  over195
+	JLT  result199
+	JMP  over201
 
-special209:
+special216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow210
+	JEQ     narrow217
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -10420,13 +10544,13 @@ special209:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored211
+	JMP     stored218
 
-narrow210:
+narrow217:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip212
+	JEQ          skip219
 	SUBQ         BX, SI
-	JEQ          empty213
+	JEQ          empty220
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -10448,10 +10572,10 @@ narrow210:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty213:
-skip212:
+empty220:
+skip219:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip214
+	JEQ       skip221
 	VPMOVZXWD (AX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -10501,7 +10625,7 @@ skip212:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip214:
+skip221:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -10516,14 +10640,14 @@ skip214:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around215
+	JNE       around222
 	VMOVDQU64 Z16, (AX)
-	JMP       stored216
+	JMP       stored223
 
-around215:
+around222:
 	VMOVNTDQ Z16, (AX)
 
-stored216:
+stored223:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -10538,14 +10662,14 @@ stored216:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around217
+	JNE       around224
 	VMOVDQU64 Z16, 64(AX)
-	JMP       stored218
+	JMP       stored225
 
-around217:
+around224:
 	VMOVNTDQ Z16, 64(AX)
 
-stored218:
+stored225:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -10560,14 +10684,14 @@ stored218:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around219
+	JNE       around226
 	VMOVDQU64 Z16, 128(AX)
-	JMP       stored220
+	JMP       stored227
 
-around219:
+around226:
 	VMOVNTDQ Z16, 128(AX)
 
-stored220:
+stored227:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -10582,14 +10706,14 @@ stored220:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around221
+	JNE       around228
 	VMOVDQU64 Z16, 192(AX)
-	JMP       stored222
+	JMP       stored229
 
-around221:
+around228:
 	VMOVNTDQ Z16, 192(AX)
 
-stored222:
+stored229:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -10604,14 +10728,14 @@ stored222:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around223
+	JNE       around230
 	VMOVDQU64 Z16, 256(AX)
-	JMP       stored224
+	JMP       stored231
 
-around223:
+around230:
 	VMOVNTDQ Z16, 256(AX)
 
-stored224:
+stored231:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -10626,14 +10750,14 @@ stored224:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around225
+	JNE       around232
 	VMOVDQU64 Z16, 320(AX)
-	JMP       stored226
+	JMP       stored233
 
-around225:
+around232:
 	VMOVNTDQ Z16, 320(AX)
 
-stored226:
+stored233:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -10648,14 +10772,14 @@ stored226:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around227
+	JNE       around234
 	VMOVDQU64 Z16, 384(AX)
-	JMP       stored228
+	JMP       stored235
 
-around227:
+around234:
 	VMOVNTDQ Z16, 384(AX)
 
-stored228:
+stored235:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -10670,22 +10794,22 @@ stored228:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around229
+	JNE       around236
 	VMOVDQU64 Z16, 448(AX)
-	JMP       stored230
+	JMP       stored237
 
-around229:
+around236:
 	VMOVNTDQ Z16, 448(AX)
 
-stored230:
-stored211:
-	JMP stored208
+stored237:
+stored218:
+	JMP stored215
 
-empty197:
+empty204:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed207
+	JNE       summed214
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around231
+	JNE       around238
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -10694,9 +10818,9 @@ empty197:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored232
+	JMP       stored239
 
-around231:
+around238:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -10706,39 +10830,43 @@ around231:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored232:
-	JMP stored208
+stored239:
+	JMP stored215
 
-tooMany194:
+tooMany200:
 	MOVQ DI, results+24(FP)
 
-over195:
+over201:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip233
+	JEQ   skip240
 	ADDQ  $0x00000200, to+56(FP)
 
-skip233:
+skip240:
 	SUBQ $0x00000100, R9
-	JMP  tile191
+	JMP  tile197
 
-narrower192:
+narrower198:
 	CMPQ R9, $0x00000080
-	JLT  narrower235
+	JLT  narrower242
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over238
+	JGE  over245
 
-result236:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany237
+result243:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few246
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany244
+
+few246:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10751,9 +10879,9 @@ result236:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty240
+	JGE     empty248
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none241
+	JEQ     none249
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10763,9 +10891,9 @@ result236:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows243
+	JGE     rows251
 
-row242:
+row250:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10798,13 +10926,13 @@ row242:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row242
+	JLT          row250
 
-rows243:
+rows251:
 	CMPQ R11, SI
-	JGE  rows245
+	JGE  rows253
 
-row244:
+row252:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -10827,20 +10955,20 @@ row244:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row244
+	JLT          row252
 
-rows245:
-	JMP summed239
+rows253:
+	JMP summed247
 
-none241:
+none249:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows247
+	JGE     rows255
 
-row246:
+row254:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10863,13 +10991,13 @@ row246:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row246
+	JLT        row254
 
-rows247:
+rows255:
 	CMPQ R10, SI
-	JGE  rows249
+	JGE  rows257
 
-row248:
+row256:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -10882,13 +11010,13 @@ row248:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row248
+	JLT    row256
 
-rows249:
-summed239:
-summed250:
+rows257:
+summed247:
+summed258:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special252
+	JNE       special260
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -10946,16 +11074,16 @@ summed250:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(AX)
 
-stored251:
+stored259:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result236
-	JMP  over238
+	JLT  result243
+	JMP  over245
 
-special252:
+special260:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow253
+	JEQ     narrow261
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -10964,13 +11092,13 @@ special252:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored254
+	JMP     stored262
 
-narrow253:
+narrow261:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip255
+	JEQ          skip263
 	SUBQ         BX, SI
-	JEQ          empty256
+	JEQ          empty264
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -10984,10 +11112,10 @@ narrow253:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty256:
-skip255:
+empty264:
+skip263:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip257
+	JEQ       skip265
 	VPMOVZXWD (AX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -11013,7 +11141,7 @@ skip255:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip257:
+skip265:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -11028,14 +11156,14 @@ skip257:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around266
 	VMOVDQU64 Z8, (AX)
-	JMP       stored259
+	JMP       stored267
 
-around258:
+around266:
 	VMOVNTDQ Z8, (AX)
 
-stored259:
+stored267:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -11050,14 +11178,14 @@ stored259:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around268
 	VMOVDQU64 Z8, 64(AX)
-	JMP       stored261
+	JMP       stored269
 
-around260:
+around268:
 	VMOVNTDQ Z8, 64(AX)
 
-stored261:
+stored269:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -11072,14 +11200,14 @@ stored261:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around262
+	JNE       around270
 	VMOVDQU64 Z8, 128(AX)
-	JMP       stored263
+	JMP       stored271
 
-around262:
+around270:
 	VMOVNTDQ Z8, 128(AX)
 
-stored263:
+stored271:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -11094,66 +11222,70 @@ stored263:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around264
+	JNE       around272
 	VMOVDQU64 Z8, 192(AX)
-	JMP       stored265
+	JMP       stored273
 
-around264:
+around272:
 	VMOVNTDQ Z8, 192(AX)
 
-stored265:
-stored254:
-	JMP stored251
+stored273:
+stored262:
+	JMP stored259
 
-empty240:
+empty248:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed250
+	JNE       summed258
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around274
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored267
+	JMP       stored275
 
-around266:
+around274:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored267:
-	JMP stored251
+stored275:
+	JMP stored259
 
-tooMany237:
+tooMany244:
 	MOVQ DI, results+24(FP)
 
-over238:
+over245:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip268
+	JEQ   skip276
 	ADDQ  $0x00000100, to+56(FP)
 
-skip268:
+skip276:
 	SUBQ $0x00000080, R9
 
-narrower235:
+narrower242:
 	CMPQ R9, $0x00000040
-	JLT  narrower270
+	JLT  narrower278
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over273
+	JGE  over281
 
-result271:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany272
+result279:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few282
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany280
+
+few282:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -11162,9 +11294,9 @@ result271:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty275
+	JGE     empty284
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none276
+	JEQ     none285
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11174,9 +11306,9 @@ result271:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows278
+	JGE     rows287
 
-row277:
+row286:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11197,13 +11329,13 @@ row277:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row277
+	JLT          row286
 
-rows278:
+rows287:
 	CMPQ R11, SI
-	JGE  rows280
+	JGE  rows289
 
-row279:
+row288:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -11218,20 +11350,20 @@ row279:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row279
+	JLT          row288
 
-rows280:
-	JMP summed274
+rows289:
+	JMP summed283
 
-none276:
+none285:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows282
+	JGE     rows291
 
-row281:
+row290:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11246,13 +11378,13 @@ row281:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row281
+	JLT        row290
 
-rows282:
+rows291:
 	CMPQ R10, SI
-	JGE  rows284
+	JGE  rows293
 
-row283:
+row292:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -11261,13 +11393,13 @@ row283:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row283
+	JLT    row292
 
-rows284:
-summed274:
-summed285:
+rows293:
+summed283:
+summed294:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special287
+	JNE       special296
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -11297,27 +11429,27 @@ summed285:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(AX)
 
-stored286:
+stored295:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result271
-	JMP  over273
+	JLT  result279
+	JMP  over281
 
-special287:
+special296:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow288
+	JEQ     narrow297
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored289
+	JMP     stored298
 
-narrow288:
+narrow297:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip290
+	JEQ          skip299
 	SUBQ         BX, SI
-	JEQ          empty291
+	JEQ          empty300
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -11327,10 +11459,10 @@ narrow288:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty291:
-skip290:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip292
+	JEQ       skip301
 	VPMOVZXWD (AX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -11344,7 +11476,7 @@ skip290:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip292:
+skip301:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -11359,14 +11491,14 @@ skip292:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around293
+	JNE       around302
 	VMOVDQU64 Z4, (AX)
-	JMP       stored294
+	JMP       stored303
 
-around293:
+around302:
 	VMOVNTDQ Z4, (AX)
 
-stored294:
+stored303:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -11381,71 +11513,75 @@ stored294:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
+	JNE       around304
 	VMOVDQU64 Z4, 64(AX)
-	JMP       stored296
+	JMP       stored305
 
-around295:
+around304:
 	VMOVNTDQ Z4, 64(AX)
 
-stored296:
-stored289:
-	JMP stored286
+stored305:
+stored298:
+	JMP stored295
 
-empty275:
+empty284:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed285
+	JNE       summed294
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
+	JNE       around306
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored298
+	JMP       stored307
 
-around297:
+around306:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored298:
-	JMP stored286
+stored307:
+	JMP stored295
 
-tooMany272:
+tooMany280:
 	MOVQ DI, results+24(FP)
 
-over273:
+over281:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip299
+	JEQ   skip308
 	ADDQ  $0x00000080, to+56(FP)
 
-skip299:
+skip308:
 	SUBQ $0x00000040, R9
 
-narrower270:
+narrower278:
 	CMPQ R9, $0x00000020
-	JLT  narrower301
+	JLT  narrower310
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over304
+	JGE  over313
 
-result302:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany303
+result311:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few314
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany312
+
+few314:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty306
+	JGE     empty316
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none307
+	JEQ     none317
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11455,9 +11591,9 @@ result302:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows309
+	JGE     rows319
 
-row308:
+row318:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11472,13 +11608,13 @@ row308:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row308
+	JLT          row318
 
-rows309:
+rows319:
 	CMPQ R11, SI
-	JGE  rows311
+	JGE  rows321
 
-row310:
+row320:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -11489,20 +11625,20 @@ row310:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row310
+	JLT          row320
 
-rows311:
-	JMP summed305
+rows321:
+	JMP summed315
 
-none307:
+none317:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows313
+	JGE     rows323
 
-row312:
+row322:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11513,26 +11649,26 @@ row312:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row312
+	JLT        row322
 
-rows313:
+rows323:
 	CMPQ R10, SI
-	JGE  rows315
+	JGE  rows325
 
-row314:
+row324:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row314
+	JLT    row324
 
-rows315:
-summed305:
-summed316:
+rows325:
+summed315:
+summed326:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special318
+	JNE       special328
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -11548,25 +11684,25 @@ summed316:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (AX)
 
-stored317:
+stored327:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result302
-	JMP  over304
+	JLT  result311
+	JMP  over313
 
-special318:
+special328:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow319
+	JEQ     narrow329
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored320
+	JMP     stored330
 
-narrow319:
+narrow329:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip321
+	JEQ          skip331
 	SUBQ         BX, SI
-	JEQ          empty322
+	JEQ          empty332
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -11574,10 +11710,10 @@ narrow319:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty322:
-skip321:
+empty332:
+skip331:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip323
+	JEQ       skip333
 	VPMOVZXWD (AX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -11585,7 +11721,7 @@ skip321:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip323:
+skip333:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -11600,68 +11736,72 @@ skip323:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around324
+	JNE       around334
 	VMOVDQU64 Z2, (AX)
-	JMP       stored325
+	JMP       stored335
 
-around324:
+around334:
 	VMOVNTDQ Z2, (AX)
 
-stored325:
-stored320:
-	JMP stored317
+stored335:
+stored330:
+	JMP stored327
 
-empty306:
+empty316:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed316
+	JNE       summed326
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around326
+	JNE       around336
 	VMOVDQU64 Z0, (AX)
-	JMP       stored327
+	JMP       stored337
 
-around326:
+around336:
 	VMOVNTDQ Z0, (AX)
 
-stored327:
-	JMP stored317
+stored337:
+	JMP stored327
 
-tooMany303:
+tooMany312:
 	MOVQ DI, results+24(FP)
 
-over304:
+over313:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip328
+	JEQ   skip338
 	ADDQ  $0x00000040, to+56(FP)
 
-skip328:
+skip338:
 	SUBQ $0x00000020, R9
 
-narrower301:
+narrower310:
 	CMPQ R9, $0x00000010
-	JLT  narrower330
+	JLT  narrower340
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over333
+	JGE  over343
 
-result331:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany332
+result341:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few344
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany342
+
+few344:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty335
+	JGE     empty346
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none336
+	JEQ     none347
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11671,9 +11811,9 @@ result331:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows338
+	JGE     rows349
 
-row337:
+row348:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11685,13 +11825,13 @@ row337:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row337
+	JLT          row348
 
-rows338:
+rows349:
 	CMPQ R11, SI
-	JGE  rows340
+	JGE  rows351
 
-row339:
+row350:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -11700,20 +11840,20 @@ row339:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row339
+	JLT          row350
 
-rows340:
-	JMP summed334
+rows351:
+	JMP summed345
 
-none336:
+none347:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows342
+	JGE     rows353
 
-row341:
+row352:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11722,25 +11862,25 @@ row341:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row341
+	JLT        row352
 
-rows342:
+rows353:
 	CMPQ R10, SI
-	JGE  rows344
+	JGE  rows355
 
-row343:
+row354:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row343
+	JLT    row354
 
-rows344:
-summed334:
+rows355:
 summed345:
+summed356:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special347
+	JNE       special358
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11750,39 +11890,39 @@ summed345:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (AX)
 
-stored346:
+stored357:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result341
+	JMP  over343
 
-special347:
+special358:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow348
+	JEQ     narrow359
 	VMOVUPS Z0, (AX)
-	JMP     stored349
+	JMP     stored360
 
-narrow348:
+narrow359:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip350
+	JEQ          skip361
 	SUBQ         BX, SI
-	JEQ          empty351
+	JEQ          empty362
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty351:
-skip350:
+empty362:
+skip361:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip352
+	JEQ       skip363
 	VPMOVZXWD (AX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip352:
+skip363:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11791,71 +11931,75 @@ skip352:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around353
+	JNE       around364
 	VMOVDQU64 Y1, (AX)
-	JMP       stored354
+	JMP       stored365
 
-around353:
+around364:
 	VMOVNTDQ Y1, (AX)
 
-stored354:
-stored349:
-	JMP stored346
+stored365:
+stored360:
+	JMP stored357
 
-empty335:
+empty346:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed345
+	JNE       summed356
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around355
+	JNE       around366
 	VMOVDQU64 Y0, (AX)
-	JMP       stored356
+	JMP       stored367
 
-around355:
+around366:
 	VMOVNTDQ Y0, (AX)
 
-stored356:
-	JMP stored346
+stored367:
+	JMP stored357
 
-tooMany332:
+tooMany342:
 	MOVQ DI, results+24(FP)
 
-over333:
+over343:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip357
+	JEQ   skip368
 	ADDQ  $0x00000020, to+56(FP)
 
-skip357:
+skip368:
 	SUBQ $0x00000010, R9
 
-narrower330:
+narrower340:
 	TESTQ R9, R9
-	JLE   done358
+	JLE   done369
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over361
+	JGE   over372
 
-result359:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany360
+result370:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few373
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany371
+
+few373:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty363
+	JGE     empty375
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none364
+	JEQ     none376
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -11865,9 +12009,9 @@ result359:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows366
+	JGE     rows378
 
-row365:
+row377:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -11880,13 +12024,13 @@ row365:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row365
+	JLT          row377
 
-rows366:
+rows378:
 	CMPQ R10, SI
-	JGE  rows368
+	JGE  rows380
 
-row367:
+row379:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -11896,20 +12040,20 @@ row367:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row367
+	JLT          row379
 
-rows368:
-	JMP summed362
+rows380:
+	JMP summed374
 
-none364:
+none376:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows370
+	JGE     rows382
 
-row369:
+row381:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -11919,26 +12063,26 @@ row369:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row369
+	JLT        row381
 
-rows370:
+rows382:
 	CMPQ R9, SI
-	JGE  rows372
+	JGE  rows384
 
-row371:
+row383:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row371
+	JLT       row383
 
-rows372:
-summed362:
-summed373:
+rows384:
+summed374:
+summed385:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special375
+	JNE       special387
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -11948,39 +12092,39 @@ summed373:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored374:
+stored386:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result370
+	JMP  over372
 
-special375:
+special387:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow376
+	JEQ     narrow388
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored377
+	JMP     stored389
 
-narrow376:
+narrow388:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip378
+	JEQ          skip390
 	SUBQ         BX, SI
-	JEQ          empty379
+	JEQ          empty391
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty379:
-skip378:
+empty391:
+skip390:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip380
+	JEQ         skip392
 	VPMOVZXWD.Z (AX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip380:
+skip392:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -11990,18 +12134,18 @@ skip380:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored377:
-	JMP stored374
+stored389:
+	JMP stored386
 
-empty363:
-	JMP summed373
-	JMP stored374
+empty375:
+	JMP summed385
+	JMP stored386
 
-tooMany360:
+tooMany371:
 	MOVQ DI, results+24(FP)
 
-over361:
-done358:
+over372:
+done369:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -12050,29 +12194,33 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none381
+	JEQ   none393
 	SUBQ  positions+32(FP), AX
 
-none381:
+none393:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile382:
+tile394:
 	CMPQ R10, $0x00000100
-	JLT  narrower383
+	JLT  narrower395
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over386
+	JGE  over398
 
-result384:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany385
+result396:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few399
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany397
+
+few399:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12093,7 +12241,7 @@ result384:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty387
+	JGE     empty400
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12103,9 +12251,9 @@ result384:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows389
+	JGE     rows402
 
-row388:
+row401:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12188,13 +12336,13 @@ row388:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row388
+	JLT          row401
 
-rows389:
+rows402:
 	CMPQ R13, DI
-	JGE  rows391
+	JGE  rows404
 
-row390:
+row403:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12267,12 +12415,12 @@ row390:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row390
+	JLT          row403
 
-rows391:
-summed392:
+rows404:
+summed405:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special394
+	JNE       special407
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -12386,16 +12534,16 @@ summed392:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(BX)
 
-stored393:
+stored406:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result396
+	JMP  over398
 
-special394:
+special407:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow395
+	JEQ     narrow408
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -12412,13 +12560,13 @@ special394:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored396
+	JMP     stored409
 
-narrow395:
+narrow408:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip397
+	JEQ          skip410
 	SUBQ         SI, DI
-	JEQ          empty398
+	JEQ          empty411
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -12440,10 +12588,10 @@ narrow395:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty398:
-skip397:
+empty411:
+skip410:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip399
+	JEQ       skip412
 	VPMOVZXWD (BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -12493,7 +12641,7 @@ skip397:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip399:
+skip412:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -12508,14 +12656,14 @@ skip399:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around400
+	JNE       around413
 	VMOVDQU64 Z16, (BX)
-	JMP       stored401
+	JMP       stored414
 
-around400:
+around413:
 	VMOVNTDQ Z16, (BX)
 
-stored401:
+stored414:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -12530,14 +12678,14 @@ stored401:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around402
+	JNE       around415
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored403
+	JMP       stored416
 
-around402:
+around415:
 	VMOVNTDQ Z16, 64(BX)
 
-stored403:
+stored416:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -12552,14 +12700,14 @@ stored403:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around404
+	JNE       around417
 	VMOVDQU64 Z16, 128(BX)
-	JMP       stored405
+	JMP       stored418
 
-around404:
+around417:
 	VMOVNTDQ Z16, 128(BX)
 
-stored405:
+stored418:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -12574,14 +12722,14 @@ stored405:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around406
+	JNE       around419
 	VMOVDQU64 Z16, 192(BX)
-	JMP       stored407
+	JMP       stored420
 
-around406:
+around419:
 	VMOVNTDQ Z16, 192(BX)
 
-stored407:
+stored420:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -12596,14 +12744,14 @@ stored407:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around408
+	JNE       around421
 	VMOVDQU64 Z16, 256(BX)
-	JMP       stored409
+	JMP       stored422
 
-around408:
+around421:
 	VMOVNTDQ Z16, 256(BX)
 
-stored409:
+stored422:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -12618,14 +12766,14 @@ stored409:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around410
+	JNE       around423
 	VMOVDQU64 Z16, 320(BX)
-	JMP       stored411
+	JMP       stored424
 
-around410:
+around423:
 	VMOVNTDQ Z16, 320(BX)
 
-stored411:
+stored424:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -12640,14 +12788,14 @@ stored411:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around425
 	VMOVDQU64 Z16, 384(BX)
-	JMP       stored413
+	JMP       stored426
 
-around412:
+around425:
 	VMOVNTDQ Z16, 384(BX)
 
-stored413:
+stored426:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -12662,22 +12810,22 @@ stored413:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around427
 	VMOVDQU64 Z16, 448(BX)
-	JMP       stored415
+	JMP       stored428
 
-around414:
+around427:
 	VMOVNTDQ Z16, 448(BX)
 
-stored415:
-stored396:
-	JMP stored393
+stored428:
+stored409:
+	JMP stored406
 
-empty387:
+empty400:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed392
+	JNE       summed405
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around416
+	JNE       around429
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -12686,9 +12834,9 @@ empty387:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored417
+	JMP       stored430
 
-around416:
+around429:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -12698,39 +12846,43 @@ around416:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored417:
-	JMP stored393
+stored430:
+	JMP stored406
 
-tooMany385:
+tooMany397:
 	MOVQ R8, results+24(FP)
 
-over386:
+over398:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip418
+	JEQ   skip431
 	ADDQ  $0x00000200, to+72(FP)
 
-skip418:
+skip431:
 	SUBQ $0x00000100, R10
-	JMP  tile382
+	JMP  tile394
 
-narrower383:
+narrower395:
 	CMPQ R10, $0x00000080
-	JLT  narrower420
+	JLT  narrower433
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over423
+	JGE  over436
 
-result421:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany422
+result434:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few437
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany435
+
+few437:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12743,7 +12895,7 @@ result421:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty424
+	JGE     empty438
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12753,9 +12905,9 @@ result421:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows426
+	JGE     rows440
 
-row425:
+row439:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12802,13 +12954,13 @@ row425:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row425
+	JLT          row439
 
-rows426:
+rows440:
 	CMPQ R13, DI
-	JGE  rows428
+	JGE  rows442
 
-row427:
+row441:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12849,12 +13001,12 @@ row427:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row427
+	JLT          row441
 
-rows428:
-summed429:
+rows442:
+summed443:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special431
+	JNE       special445
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12912,16 +13064,16 @@ summed429:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(BX)
 
-stored430:
+stored444:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result421
-	JMP  over423
+	JLT  result434
+	JMP  over436
 
-special431:
+special445:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow432
+	JEQ     narrow446
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -12930,13 +13082,13 @@ special431:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored433
+	JMP     stored447
 
-narrow432:
+narrow446:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip434
+	JEQ          skip448
 	SUBQ         SI, DI
-	JEQ          empty435
+	JEQ          empty449
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -12950,10 +13102,10 @@ narrow432:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty435:
-skip434:
+empty449:
+skip448:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip436
+	JEQ       skip450
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -12979,7 +13131,7 @@ skip434:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip436:
+skip450:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12994,14 +13146,14 @@ skip436:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around437
+	JNE       around451
 	VMOVDQU64 Z8, (BX)
-	JMP       stored438
+	JMP       stored452
 
-around437:
+around451:
 	VMOVNTDQ Z8, (BX)
 
-stored438:
+stored452:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -13016,14 +13168,14 @@ stored438:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around439
+	JNE       around453
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored440
+	JMP       stored454
 
-around439:
+around453:
 	VMOVNTDQ Z8, 64(BX)
 
-stored440:
+stored454:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -13038,14 +13190,14 @@ stored440:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around441
+	JNE       around455
 	VMOVDQU64 Z8, 128(BX)
-	JMP       stored442
+	JMP       stored456
 
-around441:
+around455:
 	VMOVNTDQ Z8, 128(BX)
 
-stored442:
+stored456:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -13060,66 +13212,70 @@ stored442:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around443
+	JNE       around457
 	VMOVDQU64 Z8, 192(BX)
-	JMP       stored444
+	JMP       stored458
 
-around443:
+around457:
 	VMOVNTDQ Z8, 192(BX)
 
-stored444:
-stored433:
-	JMP stored430
+stored458:
+stored447:
+	JMP stored444
 
-empty424:
+empty438:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed429
+	JNE       summed443
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around445
+	JNE       around459
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored446
+	JMP       stored460
 
-around445:
+around459:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored446:
-	JMP stored430
+stored460:
+	JMP stored444
 
-tooMany422:
+tooMany435:
 	MOVQ R8, results+24(FP)
 
-over423:
+over436:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip447
+	JEQ   skip461
 	ADDQ  $0x00000100, to+72(FP)
 
-skip447:
+skip461:
 	SUBQ $0x00000080, R10
 
-narrower420:
+narrower433:
 	CMPQ R10, $0x00000040
-	JLT  narrower449
+	JLT  narrower463
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over452
+	JGE  over466
 
-result450:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany451
+result464:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few467
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany465
+
+few467:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -13128,7 +13284,7 @@ result450:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty453
+	JGE     empty468
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13138,9 +13294,9 @@ result450:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows455
+	JGE     rows470
 
-row454:
+row469:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13169,13 +13325,13 @@ row454:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row454
+	JLT          row469
 
-rows455:
+rows470:
 	CMPQ R13, DI
-	JGE  rows457
+	JGE  rows472
 
-row456:
+row471:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13200,12 +13356,12 @@ row456:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row456
+	JLT          row471
 
-rows457:
-summed458:
+rows472:
+summed473:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special460
+	JNE       special475
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -13235,27 +13391,27 @@ summed458:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(BX)
 
-stored459:
+stored474:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result450
-	JMP  over452
+	JLT  result464
+	JMP  over466
 
-special460:
+special475:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow461
+	JEQ     narrow476
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored462
+	JMP     stored477
 
-narrow461:
+narrow476:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip463
+	JEQ          skip478
 	SUBQ         SI, DI
-	JEQ          empty464
+	JEQ          empty479
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -13265,10 +13421,10 @@ narrow461:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty464:
-skip463:
+empty479:
+skip478:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip465
+	JEQ       skip480
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -13282,7 +13438,7 @@ skip463:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip465:
+skip480:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -13297,14 +13453,14 @@ skip465:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around466
+	JNE       around481
 	VMOVDQU64 Z4, (BX)
-	JMP       stored467
+	JMP       stored482
 
-around466:
+around481:
 	VMOVNTDQ Z4, (BX)
 
-stored467:
+stored482:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -13319,69 +13475,73 @@ stored467:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around468
+	JNE       around483
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored469
+	JMP       stored484
 
-around468:
+around483:
 	VMOVNTDQ Z4, 64(BX)
 
-stored469:
-stored462:
-	JMP stored459
+stored484:
+stored477:
+	JMP stored474
 
-empty453:
+empty468:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed458
+	JNE       summed473
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around470
+	JNE       around485
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored471
+	JMP       stored486
 
-around470:
+around485:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored471:
-	JMP stored459
+stored486:
+	JMP stored474
 
-tooMany451:
+tooMany465:
 	MOVQ R8, results+24(FP)
 
-over452:
+over466:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip472
+	JEQ   skip487
 	ADDQ  $0x00000080, to+72(FP)
 
-skip472:
+skip487:
 	SUBQ $0x00000040, R10
 
-narrower449:
+narrower463:
 	CMPQ R10, $0x00000020
-	JLT  narrower474
+	JLT  narrower489
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over477
+	JGE  over492
 
-result475:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany476
+result490:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few493
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany491
+
+few493:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty478
+	JGE     empty494
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13391,9 +13551,9 @@ result475:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows480
+	JGE     rows496
 
-row479:
+row495:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13413,13 +13573,13 @@ row479:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row479
+	JLT          row495
 
-rows480:
+rows496:
 	CMPQ R13, DI
-	JGE  rows482
+	JGE  rows498
 
-row481:
+row497:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13436,12 +13596,12 @@ row481:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row481
+	JLT          row497
 
-rows482:
-summed483:
+rows498:
+summed499:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special485
+	JNE       special501
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13457,25 +13617,25 @@ summed483:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (BX)
 
-stored484:
+stored500:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result475
-	JMP  over477
+	JLT  result490
+	JMP  over492
 
-special485:
+special501:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow486
+	JEQ     narrow502
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored487
+	JMP     stored503
 
-narrow486:
+narrow502:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip488
+	JEQ          skip504
 	SUBQ         SI, DI
-	JEQ          empty489
+	JEQ          empty505
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -13483,10 +13643,10 @@ narrow486:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty489:
-skip488:
+empty505:
+skip504:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip490
+	JEQ       skip506
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -13494,7 +13654,7 @@ skip488:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip490:
+skip506:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13509,66 +13669,70 @@ skip490:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around491
+	JNE       around507
 	VMOVDQU64 Z2, (BX)
-	JMP       stored492
+	JMP       stored508
 
-around491:
+around507:
 	VMOVNTDQ Z2, (BX)
 
-stored492:
-stored487:
-	JMP stored484
+stored508:
+stored503:
+	JMP stored500
 
-empty478:
+empty494:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed483
+	JNE       summed499
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around493
+	JNE       around509
 	VMOVDQU64 Z0, (BX)
-	JMP       stored494
+	JMP       stored510
 
-around493:
+around509:
 	VMOVNTDQ Z0, (BX)
 
-stored494:
-	JMP stored484
+stored510:
+	JMP stored500
 
-tooMany476:
+tooMany491:
 	MOVQ R8, results+24(FP)
 
-over477:
+over492:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip495
+	JEQ   skip511
 	ADDQ  $0x00000040, to+72(FP)
 
-skip495:
+skip511:
 	SUBQ $0x00000020, R10
 
-narrower474:
+narrower489:
 	CMPQ R10, $0x00000010
-	JLT  narrower497
+	JLT  narrower513
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over500
+	JGE  over516
 
-result498:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany499
+result514:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few517
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany515
+
+few517:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty501
+	JGE     empty518
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13578,9 +13742,9 @@ result498:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows503
+	JGE     rows520
 
-row502:
+row519:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13596,13 +13760,13 @@ row502:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row502
+	JLT          row519
 
-rows503:
+rows520:
 	CMPQ R13, DI
-	JGE  rows505
+	JGE  rows522
 
-row504:
+row521:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13615,12 +13779,12 @@ row504:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row504
+	JLT          row521
 
-rows505:
-summed506:
+rows522:
+summed523:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special508
+	JNE       special525
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13630,39 +13794,39 @@ summed506:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (BX)
 
-stored507:
+stored524:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result498
-	JMP  over500
+	JLT  result514
+	JMP  over516
 
-special508:
+special525:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow509
+	JEQ     narrow526
 	VMOVUPS Z0, (BX)
-	JMP     stored510
+	JMP     stored527
 
-narrow509:
+narrow526:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip511
+	JEQ          skip528
 	SUBQ         SI, DI
-	JEQ          empty512
+	JEQ          empty529
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty512:
-skip511:
+empty529:
+skip528:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip513
+	JEQ       skip530
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip513:
+skip530:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13671,69 +13835,73 @@ skip513:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around514
+	JNE       around531
 	VMOVDQU64 Y1, (BX)
-	JMP       stored515
+	JMP       stored532
 
-around514:
+around531:
 	VMOVNTDQ Y1, (BX)
 
-stored515:
-stored510:
-	JMP stored507
+stored532:
+stored527:
+	JMP stored524
 
-empty501:
+empty518:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed506
+	JNE       summed523
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around516
+	JNE       around533
 	VMOVDQU64 Y0, (BX)
-	JMP       stored517
+	JMP       stored534
 
-around516:
+around533:
 	VMOVNTDQ Y0, (BX)
 
-stored517:
-	JMP stored507
+stored534:
+	JMP stored524
 
-tooMany499:
+tooMany515:
 	MOVQ R8, results+24(FP)
 
-over500:
+over516:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip518
+	JEQ   skip535
 	ADDQ  $0x00000020, to+72(FP)
 
-skip518:
+skip535:
 	SUBQ $0x00000010, R10
 
-narrower497:
+narrower513:
 	TESTQ R10, R10
-	JLE   done519
+	JLE   done536
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over522
+	JGE   over539
 
-result520:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany521
+result537:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few540
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany538
+
+few540:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty523
+	JGE     empty541
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13743,9 +13911,9 @@ result520:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows525
+	JGE     rows543
 
-row524:
+row542:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13761,13 +13929,13 @@ row524:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row524
+	JLT          row542
 
-rows525:
+rows543:
 	CMPQ R13, DI
-	JGE  rows527
+	JGE  rows545
 
-row526:
+row544:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13780,12 +13948,12 @@ row526:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row526
+	JLT          row544
 
-rows527:
-summed528:
+rows545:
+summed546:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special530
+	JNE       special548
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13795,39 +13963,39 @@ summed528:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored529:
+stored547:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result520
-	JMP  over522
+	JLT  result537
+	JMP  over539
 
-special530:
+special548:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow531
+	JEQ     narrow549
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored532
+	JMP     stored550
 
-narrow531:
+narrow549:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip533
+	JEQ          skip551
 	SUBQ         SI, DI
-	JEQ          empty534
+	JEQ          empty552
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty534:
-skip533:
+empty552:
+skip551:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip535
+	JEQ         skip553
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip535:
+skip553:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13837,18 +14005,18 @@ skip535:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored532:
-	JMP stored529
+stored550:
+	JMP stored547
 
-empty523:
-	JMP summed528
-	JMP stored529
+empty541:
+	JMP summed546
+	JMP stored547
 
-tooMany521:
+tooMany538:
 	MOVQ R8, results+24(FP)
 
-over522:
-done519:
+over539:
+done536:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -13863,22 +14031,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none536
+	JEQ   none554
 	SUBQ  positions+32(FP), AX
 
-none536:
+none554:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile537:
+tile555:
 	CMPQ R10, $0x00000080
-	JLT  narrower538
+	JLT  narrower556
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over541
+	JGE  over559
 
-result539:
+result557:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13888,7 +14056,7 @@ result539:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty542
+	JGE     empty560
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13912,9 +14080,9 @@ result539:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows545
+	JGE     rows563
 
-row544:
+row562:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13974,13 +14142,13 @@ row544:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row544
+	JLT        row562
 
-rows545:
+rows563:
 	CMPQ R11, DI
-	JGE  rows547
+	JGE  rows565
 
-row546:
+row564:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -14034,9 +14202,9 @@ row546:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row546
+	JLT       row564
 
-rows547:
+rows565:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -14055,7 +14223,7 @@ rows547:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none548
+	JEQ           none566
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14160,10 +14328,10 @@ rows547:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none548:
-	JMP stored543
+none566:
+	JMP stored561
 
-empty542:
+empty560:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -14190,7 +14358,7 @@ empty542:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none549
+	JEQ       none567
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14215,30 +14383,30 @@ empty542:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none549:
-stored543:
+none567:
+stored561:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result539
-	JMP  over541
+	JLT  result557
+	JMP  over559
 	MOVQ R8, results+24(FP)
 
-over541:
+over559:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile537
+	JMP  tile555
 
-narrower538:
+narrower556:
 	CMPQ R10, $0x00000040
-	JLT  narrower551
+	JLT  narrower569
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over554
+	JGE  over572
 
-result552:
+result570:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14248,7 +14416,7 @@ result552:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty555
+	JGE     empty573
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -14264,9 +14432,9 @@ result552:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows558
+	JGE     rows576
 
-row557:
+row575:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14300,13 +14468,13 @@ row557:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row557
+	JLT        row575
 
-rows558:
+rows576:
 	CMPQ R11, DI
-	JGE  rows560
+	JGE  rows578
 
-row559:
+row577:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -14336,9 +14504,9 @@ row559:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row559
+	JLT       row577
 
-rows560:
+rows578:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -14349,7 +14517,7 @@ rows560:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none561
+	JEQ           none579
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14406,10 +14574,10 @@ rows560:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none561:
-	JMP stored556
+none579:
+	JMP stored574
 
-empty555:
+empty573:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -14424,7 +14592,7 @@ empty555:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none562
+	JEQ       none580
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14441,29 +14609,29 @@ empty555:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none562:
-stored556:
+none580:
+stored574:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result552
-	JMP  over554
+	JLT  result570
+	JMP  over572
 	MOVQ R8, results+24(FP)
 
-over554:
+over572:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower551:
+narrower569:
 	CMPQ R10, $0x00000020
-	JLT  narrower564
+	JLT  narrower582
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over567
+	JGE  over585
 
-result565:
+result583:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14473,7 +14641,7 @@ result565:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty568
+	JGE     empty586
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -14485,9 +14653,9 @@ result565:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows571
+	JGE     rows589
 
-row570:
+row588:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14508,13 +14676,13 @@ row570:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row570
+	JLT        row588
 
-rows571:
+rows589:
 	CMPQ R11, DI
-	JGE  rows573
+	JGE  rows591
 
-row572:
+row590:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -14532,16 +14700,16 @@ row572:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row572
+	JLT       row590
 
-rows573:
+rows591:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none574
+	JEQ           none592
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14574,10 +14742,10 @@ rows573:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none574:
-	JMP stored569
+none592:
+	JMP stored587
 
-empty568:
+empty586:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -14586,7 +14754,7 @@ empty568:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none575
+	JEQ       none593
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14599,29 +14767,29 @@ empty568:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none575:
-stored569:
+none593:
+stored587:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result565
-	JMP  over567
+	JLT  result583
+	JMP  over585
 	MOVQ R8, results+24(FP)
 
-over567:
+over585:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower564:
+narrower582:
 	CMPQ R10, $0x00000010
-	JLT  narrower577
+	JLT  narrower595
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over580
+	JGE  over598
 
-result578:
+result596:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14631,7 +14799,7 @@ result578:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty581
+	JGE     empty599
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -14641,9 +14809,9 @@ result578:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows584
+	JGE     rows602
 
-row583:
+row601:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14658,13 +14826,13 @@ row583:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row583
+	JLT        row601
 
-rows584:
+rows602:
 	CMPQ R11, DI
-	JGE  rows586
+	JGE  rows604
 
-row585:
+row603:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -14676,15 +14844,15 @@ row585:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row585
+	JLT       row603
 
-rows586:
+rows604:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none587
+	JEQ           none605
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14705,17 +14873,17 @@ rows586:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none587:
-	JMP stored582
+none605:
+	JMP stored600
 
-empty581:
+empty599:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none588
+	JEQ     none606
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -14726,32 +14894,32 @@ empty581:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none588:
-stored582:
+none606:
+stored600:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result578
-	JMP  over580
+	JLT  result596
+	JMP  over598
 	MOVQ R8, results+24(FP)
 
-over580:
+over598:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower577:
+narrower595:
 	TESTQ R10, R10
-	JLE   done589
+	JLE   done607
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over592
+	JGE   over610
 
-result590:
+result608:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14761,7 +14929,7 @@ result590:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty593
+	JGE     empty611
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -14771,9 +14939,9 @@ result590:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows596
+	JGE     rows614
 
-row595:
+row613:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -14788,13 +14956,13 @@ row595:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row595
+	JLT         row613
 
-rows596:
+rows614:
 	CMPQ R11, DI
-	JGE  rows598
+	JGE  rows616
 
-row597:
+row615:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -14806,15 +14974,15 @@ row597:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row597
+	JLT         row615
 
-rows598:
+rows616:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none599
+	JEQ           none617
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14836,17 +15004,17 @@ rows598:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none599:
-	JMP stored594
+none617:
+	JMP stored612
 
-empty593:
+empty611:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none600
+	JEQ       none618
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14858,17 +15026,17 @@ empty593:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none600:
-stored594:
+none618:
+stored612:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result590
-	JMP  over592
+	JLT  result608
+	JMP  over610
 	MOVQ R8, results+24(FP)
 
-over592:
-done589:
+over610:
+done607:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -14893,13 +15061,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -14920,9 +15092,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -14932,9 +15104,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15000,13 +15172,13 @@ row9:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y16
@@ -15062,20 +15234,20 @@ row11:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15122,13 +15294,13 @@ row13:
 	VADDPS     Z16, Z15, Z15
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z16
@@ -15165,13 +15337,13 @@ row15:
 	VADDPS    Z16, Z15, Z15
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row15
+	JLT       row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special19
+	JNE       special20
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -15205,16 +15377,16 @@ summed17:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -15231,13 +15403,13 @@ special19:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -15259,10 +15431,10 @@ narrow20:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip24
+	JEQ       skip25
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -15296,119 +15468,119 @@ skip22:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip24:
+skip25:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored26:
+stored27:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored28:
+stored29:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored30:
+stored31:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored32:
+stored33:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around34
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored34
+	JMP       stored35
 
-around33:
+around34:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored34:
+stored35:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around36
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored36
+	JMP       stored37
 
-around35:
+around36:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored36:
+stored37:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored38:
+stored39:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around40
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored40:
-stored21:
-	JMP stored18
+stored41:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed17
+	JNE       summed18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around42
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -15417,9 +15589,9 @@ empty7:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored42
+	JMP       stored43
 
-around41:
+around42:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -15429,8 +15601,8 @@ around41:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored42:
-	JMP stored18
+stored43:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -15439,29 +15611,33 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip44
 	ADDQ  $0x00000200, to+56(FP)
 
-skip43:
+skip44:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower45
+	JLT  narrower46
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over48
+	JGE  over49
 
-result46:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany47
+result47:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few50
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany48
+
+few50:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -15474,9 +15650,9 @@ result46:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty50
+	JGE     empty52
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none51
+	JEQ     none53
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -15486,9 +15662,9 @@ result46:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows53
+	JGE     rows55
 
-row52:
+row54:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15526,13 +15702,13 @@ row52:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row52
+	JLT          row54
 
-rows53:
+rows55:
 	CMPQ R11, SI
-	JGE  rows55
+	JGE  rows57
 
-row54:
+row56:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y8
@@ -15564,20 +15740,20 @@ row54:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row54
+	JLT          row56
 
-rows55:
-	JMP summed49
+rows57:
+	JMP summed51
 
-none51:
+none53:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows57
+	JGE     rows59
 
-row56:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15604,13 +15780,13 @@ row56:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row56
+	JLT        row58
 
-rows57:
+rows59:
 	CMPQ R10, SI
-	JGE  rows59
+	JGE  rows61
 
-row58:
+row60:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -15631,13 +15807,13 @@ row58:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row58
+	JLT       row60
 
-rows59:
-summed49:
-summed60:
+rows61:
+summed51:
+summed62:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special62
+	JNE       special64
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -15655,16 +15831,16 @@ summed60:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored61:
+stored63:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result47
+	JMP  over49
 
-special62:
+special64:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow63
+	JEQ     narrow65
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -15673,13 +15849,13 @@ special62:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored64
+	JMP     stored66
 
-narrow63:
+narrow65:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip65
+	JEQ          skip67
 	SUBQ         BX, SI
-	JEQ          empty66
+	JEQ          empty68
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -15693,10 +15869,10 @@ narrow63:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty66:
-skip65:
+empty68:
+skip67:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip67
+	JEQ       skip69
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -15714,111 +15890,115 @@ skip65:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip67:
+skip69:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
+	JNE       around70
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored69
-
-around68:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
-
-stored69:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
 	JMP       stored71
 
 around70:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
+	VMOVNTDQ Y8, (AX)
+	VMOVNTDQ Y9, 32(AX)
 
 stored71:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around72
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
+	VMOVDQU64 Y8, 64(AX)
+	VMOVDQU64 Y9, 96(AX)
 	JMP       stored73
 
 around72:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
+	VMOVNTDQ Y8, 64(AX)
+	VMOVNTDQ Y9, 96(AX)
 
 stored73:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around74
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
+	VMOVDQU64 Y8, 128(AX)
+	VMOVDQU64 Y9, 160(AX)
 	JMP       stored75
 
 around74:
+	VMOVNTDQ Y8, 128(AX)
+	VMOVNTDQ Y9, 160(AX)
+
+stored75:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around76
+	VMOVDQU64 Y8, 192(AX)
+	VMOVDQU64 Y9, 224(AX)
+	JMP       stored77
+
+around76:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored75:
-stored64:
-	JMP stored61
+stored77:
+stored66:
+	JMP stored63
 
-empty50:
+empty52:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed60
+	JNE       summed62
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around78
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored77
+	JMP       stored79
 
-around76:
+around78:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored77:
-	JMP stored61
+stored79:
+	JMP stored63
 
-tooMany47:
+tooMany48:
 	MOVQ DI, results+24(FP)
 
-over48:
+over49:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip78
+	JEQ   skip80
 	ADDQ  $0x00000100, to+56(FP)
 
-skip78:
+skip80:
 	SUBQ $0x00000080, R9
 
-narrower45:
+narrower46:
 	CMPQ R9, $0x00000040
-	JLT  narrower80
+	JLT  narrower82
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over85
 
-result81:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany82
+result83:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few86
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany84
+
+few86:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -15827,9 +16007,9 @@ result81:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty85
+	JGE     empty88
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none86
+	JEQ     none89
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -15839,9 +16019,9 @@ result81:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows88
+	JGE     rows91
 
-row87:
+row90:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15865,13 +16045,13 @@ row87:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row87
+	JLT          row90
 
-rows88:
+rows91:
 	CMPQ R11, SI
-	JGE  rows90
+	JGE  rows93
 
-row89:
+row92:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y4
@@ -15891,20 +16071,20 @@ row89:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row89
+	JLT          row92
 
-rows90:
-	JMP summed84
+rows93:
+	JMP summed87
 
-none86:
+none89:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows92
+	JGE     rows95
 
-row91:
+row94:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15921,13 +16101,13 @@ row91:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row91
+	JLT        row94
 
-rows92:
+rows95:
 	CMPQ R10, SI
-	JGE  rows94
+	JGE  rows97
 
-row93:
+row96:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -15940,13 +16120,13 @@ row93:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row93
+	JLT       row96
 
-rows94:
-summed84:
-summed95:
+rows97:
+summed87:
+summed98:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special97
+	JNE       special100
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -15956,27 +16136,27 @@ summed95:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored96:
+stored99:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result83
+	JMP  over85
 
-special97:
+special100:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow98
+	JEQ     narrow101
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored99
+	JMP     stored102
 
-narrow98:
+narrow101:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip100
+	JEQ          skip103
 	SUBQ         BX, SI
-	JEQ          empty101
+	JEQ          empty104
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -15986,10 +16166,10 @@ narrow98:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty101:
-skip100:
+empty104:
+skip103:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip102
+	JEQ       skip105
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -15999,90 +16179,94 @@ skip100:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip102:
+skip105:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around106
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored104
+	JMP       stored107
 
-around103:
+around106:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored104:
+stored107:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around108
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored106
+	JMP       stored109
 
-around105:
+around108:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored106:
-stored99:
-	JMP stored96
+stored109:
+stored102:
+	JMP stored99
 
-empty85:
+empty88:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed95
+	JNE       summed98
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around107
+	JNE       around110
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored108
+	JMP       stored111
 
-around107:
+around110:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored108:
-	JMP stored96
+stored111:
+	JMP stored99
 
-tooMany82:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over83:
+over85:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip109
+	JEQ   skip112
 	ADDQ  $0x00000080, to+56(FP)
 
-skip109:
+skip112:
 	SUBQ $0x00000040, R9
 
-narrower80:
+narrower82:
 	CMPQ R9, $0x00000020
-	JLT  narrower111
+	JLT  narrower114
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over114
+	JGE  over117
 
-result112:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany113
+result115:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few118
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany116
+
+few118:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty116
+	JGE     empty120
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none117
+	JEQ     none121
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -16092,9 +16276,9 @@ result112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows119
+	JGE     rows123
 
-row118:
+row122:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16111,13 +16295,13 @@ row118:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row118
+	JLT          row122
 
-rows119:
+rows123:
 	CMPQ R11, SI
-	JGE  rows121
+	JGE  rows125
 
-row120:
+row124:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y2
@@ -16131,20 +16315,20 @@ row120:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row120
+	JLT          row124
 
-rows121:
-	JMP summed115
+rows125:
+	JMP summed119
 
-none117:
+none121:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows123
+	JGE     rows127
 
-row122:
+row126:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16156,13 +16340,13 @@ row122:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row122
+	JLT        row126
 
-rows123:
+rows127:
 	CMPQ R10, SI
-	JGE  rows125
+	JGE  rows129
 
-row124:
+row128:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -16171,37 +16355,37 @@ row124:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row124
+	JLT       row128
 
-rows125:
-summed115:
-summed126:
+rows129:
+summed119:
+summed130:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special128
+	JNE       special132
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored127:
+stored131:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result112
-	JMP  over114
+	JLT  result115
+	JMP  over117
 
-special128:
+special132:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow129
+	JEQ     narrow133
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored130
+	JMP     stored134
 
-narrow129:
+narrow133:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip131
+	JEQ          skip135
 	SUBQ         BX, SI
-	JEQ          empty132
+	JEQ          empty136
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -16209,83 +16393,87 @@ narrow129:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty132:
-skip131:
+empty136:
+skip135:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip133
+	JEQ       skip137
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip133:
+skip137:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around134
+	JNE       around138
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored135
+	JMP       stored139
 
-around134:
+around138:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored135:
-stored130:
-	JMP stored127
+stored139:
+stored134:
+	JMP stored131
 
-empty116:
+empty120:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed126
+	JNE       summed130
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around136
+	JNE       around140
 	VMOVDQU64 Z0, (AX)
-	JMP       stored137
+	JMP       stored141
 
-around136:
+around140:
 	VMOVNTDQ Z0, (AX)
 
-stored137:
-	JMP stored127
+stored141:
+	JMP stored131
 
-tooMany113:
+tooMany116:
 	MOVQ DI, results+24(FP)
 
-over114:
+over117:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip138
+	JEQ   skip142
 	ADDQ  $0x00000040, to+56(FP)
 
-skip138:
+skip142:
 	SUBQ $0x00000020, R9
 
-narrower111:
+narrower114:
 	CMPQ R9, $0x00000010
-	JLT  narrower140
+	JLT  narrower144
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over143
+	JGE  over147
 
-result141:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany142
+result145:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few148
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany146
+
+few148:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty145
+	JGE     empty150
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none146
+	JEQ     none151
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -16295,9 +16483,9 @@ result141:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows148
+	JGE     rows153
 
-row147:
+row152:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16311,13 +16499,13 @@ row147:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row147
+	JLT          row152
 
-rows148:
+rows153:
 	CMPQ R11, SI
-	JGE  rows150
+	JGE  rows155
 
-row149:
+row154:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y1
@@ -16328,20 +16516,20 @@ row149:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row149
+	JLT          row154
 
-rows150:
-	JMP summed144
+rows155:
+	JMP summed149
 
-none146:
+none151:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows152
+	JGE     rows157
 
-row151:
+row156:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16351,128 +16539,132 @@ row151:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row151
+	JLT        row156
 
-rows152:
+rows157:
 	CMPQ R10, SI
-	JGE  rows154
+	JGE  rows159
 
-row153:
+row158:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row153
+	JLT       row158
 
-rows154:
-summed144:
-summed155:
+rows159:
+summed149:
+summed160:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special157
+	JNE       special162
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored156:
+stored161:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result141
-	JMP  over143
+	JLT  result145
+	JMP  over147
 
-special157:
+special162:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow158
+	JEQ     narrow163
 	VMOVUPS Z0, (AX)
-	JMP     stored159
+	JMP     stored164
 
-narrow158:
+narrow163:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip160
+	JEQ          skip165
 	SUBQ         BX, SI
-	JEQ          empty161
+	JEQ          empty166
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty161:
-skip160:
+empty166:
+skip165:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip162
+	JEQ       skip167
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip162:
+skip167:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around163
+	JNE       around168
 	VMOVDQU64 Y1, (AX)
-	JMP       stored164
+	JMP       stored169
 
-around163:
+around168:
 	VMOVNTDQ Y1, (AX)
 
+stored169:
 stored164:
-stored159:
-	JMP stored156
+	JMP stored161
 
-empty145:
+empty150:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed155
+	JNE       summed160
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around165
+	JNE       around170
 	VMOVDQU64 Y0, (AX)
-	JMP       stored166
+	JMP       stored171
 
-around165:
+around170:
 	VMOVNTDQ Y0, (AX)
 
-stored166:
-	JMP stored156
+stored171:
+	JMP stored161
 
-tooMany142:
+tooMany146:
 	MOVQ DI, results+24(FP)
 
-over143:
+over147:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip167
+	JEQ   skip172
 	ADDQ  $0x00000020, to+56(FP)
 
-skip167:
+skip172:
 	SUBQ $0x00000010, R9
 
-narrower140:
+narrower144:
 	TESTQ R9, R9
-	JLE   done168
+	JLE   done173
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over171
+	JGE   over176
 
-result169:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany170
+result174:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few177
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany175
+
+few177:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty173
+	JGE     empty179
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none174
+	JEQ     none180
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -16482,9 +16674,9 @@ result169:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows176
+	JGE     rows182
 
-row175:
+row181:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -16498,13 +16690,13 @@ row175:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row175
+	JLT          row181
 
-rows176:
+rows182:
 	CMPQ R10, SI
-	JGE  rows178
+	JGE  rows184
 
-row177:
+row183:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VPBROADCASTW (R9), Y1
@@ -16515,20 +16707,20 @@ row177:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row177
+	JLT          row183
 
-rows178:
-	JMP summed172
+rows184:
+	JMP summed178
 
-none174:
+none180:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows180
+	JGE     rows186
 
-row179:
+row185:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -16538,76 +16730,76 @@ row179:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row179
+	JLT         row185
 
-rows180:
+rows186:
 	CMPQ R9, SI
-	JGE  rows182
+	JGE  rows188
 
-row181:
+row187:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row181
+	JLT         row187
 
-rows182:
-summed172:
-summed183:
+rows188:
+summed178:
+summed189:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special185
+	JNE       special191
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored184:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result174
+	JMP  over176
 
-special185:
+special191:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
+	JEQ     narrow192
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored187
+	JMP     stored193
 
-narrow186:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip188
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty189
+	JEQ          empty195
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty189:
-skip188:
+empty195:
+skip194:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip190
+	JEQ         skip196
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip190:
+skip196:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored187:
-	JMP stored184
+stored193:
+	JMP stored190
 
-empty173:
-	JMP summed183
-	JMP stored184
+empty179:
+	JMP summed189
+	JMP stored190
 
-tooMany170:
+tooMany175:
 	MOVQ DI, results+24(FP)
 
-over171:
-done168:
+over176:
+done173:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -16623,22 +16815,26 @@ TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile191:
+tile197:
 	CMPQ R9, $0x00000100
-	JLT  narrower192
+	JLT  narrower198
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over195
+	JGE  over201
 
-result193:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany194
+result199:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few202
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany200
+
+few202:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -16659,9 +16855,9 @@ result193:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty197
+	JGE     empty204
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none198
+	JEQ     none205
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16671,9 +16867,9 @@ result193:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows200
+	JGE     rows207
 
-row199:
+row206:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16730,13 +16926,13 @@ row199:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row199
+	JLT          row206
 
-rows200:
+rows207:
 	CMPQ R11, SI
-	JGE  rows202
+	JGE  rows209
 
-row201:
+row208:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -16775,20 +16971,20 @@ row201:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row201
+	JLT          row208
 
-rows202:
-	JMP summed196
+rows209:
+	JMP summed203
 
-none198:
+none205:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows204
+	JGE     rows211
 
-row203:
+row210:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16827,13 +17023,13 @@ row203:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row203
+	JLT        row210
 
-rows204:
+rows211:
 	CMPQ R10, SI
-	JGE  rows206
+	JGE  rows213
 
-row205:
+row212:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -16854,13 +17050,13 @@ row205:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row205
+	JLT    row212
 
-rows206:
-summed196:
-summed207:
+rows213:
+summed203:
+summed214:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special209
+	JNE       special216
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -16894,16 +17090,16 @@ summed207:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored208:
+stored215:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result193
-	JMP  over195
+	JLT  result199
+	JMP  over201
 
-special209:
+special216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow210
+	JEQ     narrow217
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -16920,13 +17116,13 @@ special209:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored211
+	JMP     stored218
 
-narrow210:
+narrow217:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip212
+	JEQ          skip219
 	SUBQ         BX, SI
-	JEQ          empty213
+	JEQ          empty220
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -16948,10 +17144,10 @@ narrow210:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty213:
-skip212:
+empty220:
+skip219:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip214
+	JEQ       skip221
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -16985,119 +17181,119 @@ skip212:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip214:
+skip221:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around215
+	JNE       around222
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored216
+	JMP       stored223
 
-around215:
+around222:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored216:
+stored223:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around217
+	JNE       around224
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored218
+	JMP       stored225
 
-around217:
+around224:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored218:
+stored225:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around219
+	JNE       around226
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored220
+	JMP       stored227
 
-around219:
+around226:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored220:
+stored227:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around221
+	JNE       around228
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored222
+	JMP       stored229
 
-around221:
+around228:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored222:
+stored229:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around223
+	JNE       around230
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored224
+	JMP       stored231
 
-around223:
+around230:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored224:
+stored231:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around225
+	JNE       around232
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored226
+	JMP       stored233
 
-around225:
+around232:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored226:
+stored233:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around227
+	JNE       around234
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored228
+	JMP       stored235
 
-around227:
+around234:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored228:
+stored235:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around229
+	JNE       around236
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored230
+	JMP       stored237
 
-around229:
+around236:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored230:
-stored211:
-	JMP stored208
+stored237:
+stored218:
+	JMP stored215
 
-empty197:
+empty204:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed207
+	JNE       summed214
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around231
+	JNE       around238
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -17106,9 +17302,9 @@ empty197:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored232
+	JMP       stored239
 
-around231:
+around238:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -17118,39 +17314,43 @@ around231:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored232:
-	JMP stored208
+stored239:
+	JMP stored215
 
-tooMany194:
+tooMany200:
 	MOVQ DI, results+24(FP)
 
-over195:
+over201:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip233
+	JEQ   skip240
 	ADDQ  $0x00000200, to+56(FP)
 
-skip233:
+skip240:
 	SUBQ $0x00000100, R9
-	JMP  tile191
+	JMP  tile197
 
-narrower192:
+narrower198:
 	CMPQ R9, $0x00000080
-	JLT  narrower235
+	JLT  narrower242
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over238
+	JGE  over245
 
-result236:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany237
+result243:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few246
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany244
+
+few246:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -17163,9 +17363,9 @@ result236:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty240
+	JGE     empty248
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none241
+	JEQ     none249
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17175,9 +17375,9 @@ result236:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows243
+	JGE     rows251
 
-row242:
+row250:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17210,13 +17410,13 @@ row242:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row242
+	JLT          row250
 
-rows243:
+rows251:
 	CMPQ R11, SI
-	JGE  rows245
+	JGE  rows253
 
-row244:
+row252:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -17239,20 +17439,20 @@ row244:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row244
+	JLT          row252
 
-rows245:
-	JMP summed239
+rows253:
+	JMP summed247
 
-none241:
+none249:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows247
+	JGE     rows255
 
-row246:
+row254:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17275,13 +17475,13 @@ row246:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row246
+	JLT        row254
 
-rows247:
+rows255:
 	CMPQ R10, SI
-	JGE  rows249
+	JGE  rows257
 
-row248:
+row256:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -17294,13 +17494,13 @@ row248:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row248
+	JLT    row256
 
-rows249:
-summed239:
-summed250:
+rows257:
+summed247:
+summed258:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special252
+	JNE       special260
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -17318,16 +17518,16 @@ summed250:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored251:
+stored259:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result236
-	JMP  over238
+	JLT  result243
+	JMP  over245
 
-special252:
+special260:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow253
+	JEQ     narrow261
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -17336,13 +17536,13 @@ special252:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored254
+	JMP     stored262
 
-narrow253:
+narrow261:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip255
+	JEQ          skip263
 	SUBQ         BX, SI
-	JEQ          empty256
+	JEQ          empty264
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -17356,10 +17556,10 @@ narrow253:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty256:
-skip255:
+empty264:
+skip263:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip257
+	JEQ       skip265
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -17377,111 +17577,115 @@ skip255:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip257:
+skip265:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around266
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored259
+	JMP       stored267
 
-around258:
+around266:
 	VMOVNTDQ Y8, (AX)
 	VMOVNTDQ Y9, 32(AX)
 
-stored259:
+stored267:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around268
 	VMOVDQU64 Y8, 64(AX)
 	VMOVDQU64 Y9, 96(AX)
-	JMP       stored261
+	JMP       stored269
 
-around260:
+around268:
 	VMOVNTDQ Y8, 64(AX)
 	VMOVNTDQ Y9, 96(AX)
 
-stored261:
+stored269:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around262
+	JNE       around270
 	VMOVDQU64 Y8, 128(AX)
 	VMOVDQU64 Y9, 160(AX)
-	JMP       stored263
+	JMP       stored271
 
-around262:
+around270:
 	VMOVNTDQ Y8, 128(AX)
 	VMOVNTDQ Y9, 160(AX)
 
-stored263:
+stored271:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around264
+	JNE       around272
 	VMOVDQU64 Y8, 192(AX)
 	VMOVDQU64 Y9, 224(AX)
-	JMP       stored265
+	JMP       stored273
 
-around264:
+around272:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored265:
-stored254:
-	JMP stored251
+stored273:
+stored262:
+	JMP stored259
 
-empty240:
+empty248:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed250
+	JNE       summed258
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around274
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored267
+	JMP       stored275
 
-around266:
+around274:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored267:
-	JMP stored251
+stored275:
+	JMP stored259
 
-tooMany237:
+tooMany244:
 	MOVQ DI, results+24(FP)
 
-over238:
+over245:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip268
+	JEQ   skip276
 	ADDQ  $0x00000100, to+56(FP)
 
-skip268:
+skip276:
 	SUBQ $0x00000080, R9
 
-narrower235:
+narrower242:
 	CMPQ R9, $0x00000040
-	JLT  narrower270
+	JLT  narrower278
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over273
+	JGE  over281
 
-result271:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany272
+result279:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few282
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany280
+
+few282:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -17490,9 +17694,9 @@ result271:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty275
+	JGE     empty284
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none276
+	JEQ     none285
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17502,9 +17706,9 @@ result271:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows278
+	JGE     rows287
 
-row277:
+row286:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17525,13 +17729,13 @@ row277:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row277
+	JLT          row286
 
-rows278:
+rows287:
 	CMPQ R11, SI
-	JGE  rows280
+	JGE  rows289
 
-row279:
+row288:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -17546,20 +17750,20 @@ row279:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row279
+	JLT          row288
 
-rows280:
-	JMP summed274
+rows289:
+	JMP summed283
 
-none276:
+none285:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows282
+	JGE     rows291
 
-row281:
+row290:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17574,13 +17778,13 @@ row281:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row281
+	JLT        row290
 
-rows282:
+rows291:
 	CMPQ R10, SI
-	JGE  rows284
+	JGE  rows293
 
-row283:
+row292:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -17589,13 +17793,13 @@ row283:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row283
+	JLT    row292
 
-rows284:
-summed274:
-summed285:
+rows293:
+summed283:
+summed294:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special287
+	JNE       special296
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -17605,27 +17809,27 @@ summed285:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored286:
+stored295:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result271
-	JMP  over273
+	JLT  result279
+	JMP  over281
 
-special287:
+special296:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow288
+	JEQ     narrow297
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored289
+	JMP     stored298
 
-narrow288:
+narrow297:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip290
+	JEQ          skip299
 	SUBQ         BX, SI
-	JEQ          empty291
+	JEQ          empty300
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -17635,10 +17839,10 @@ narrow288:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty291:
-skip290:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip292
+	JEQ       skip301
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -17648,90 +17852,94 @@ skip290:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip292:
+skip301:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around293
+	JNE       around302
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored294
+	JMP       stored303
 
-around293:
+around302:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored294:
+stored303:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
+	JNE       around304
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored296
+	JMP       stored305
 
-around295:
+around304:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored296:
-stored289:
-	JMP stored286
+stored305:
+stored298:
+	JMP stored295
 
-empty275:
+empty284:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed285
+	JNE       summed294
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
+	JNE       around306
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored298
+	JMP       stored307
 
-around297:
+around306:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored298:
-	JMP stored286
+stored307:
+	JMP stored295
 
-tooMany272:
+tooMany280:
 	MOVQ DI, results+24(FP)
 
-over273:
+over281:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip299
+	JEQ   skip308
 	ADDQ  $0x00000080, to+56(FP)
 
-skip299:
+skip308:
 	SUBQ $0x00000040, R9
 
-narrower270:
+narrower278:
 	CMPQ R9, $0x00000020
-	JLT  narrower301
+	JLT  narrower310
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over304
+	JGE  over313
 
-result302:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany303
+result311:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few314
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany312
+
+few314:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty306
+	JGE     empty316
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none307
+	JEQ     none317
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17741,9 +17949,9 @@ result302:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows309
+	JGE     rows319
 
-row308:
+row318:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17758,13 +17966,13 @@ row308:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row308
+	JLT          row318
 
-rows309:
+rows319:
 	CMPQ R11, SI
-	JGE  rows311
+	JGE  rows321
 
-row310:
+row320:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -17775,20 +17983,20 @@ row310:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row310
+	JLT          row320
 
-rows311:
-	JMP summed305
+rows321:
+	JMP summed315
 
-none307:
+none317:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows313
+	JGE     rows323
 
-row312:
+row322:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17799,50 +18007,50 @@ row312:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row312
+	JLT        row322
 
-rows313:
+rows323:
 	CMPQ R10, SI
-	JGE  rows315
+	JGE  rows325
 
-row314:
+row324:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row314
+	JLT    row324
 
-rows315:
-summed305:
-summed316:
+rows325:
+summed315:
+summed326:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special318
+	JNE       special328
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored317:
+stored327:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result302
-	JMP  over304
+	JLT  result311
+	JMP  over313
 
-special318:
+special328:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow319
+	JEQ     narrow329
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored320
+	JMP     stored330
 
-narrow319:
+narrow329:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip321
+	JEQ          skip331
 	SUBQ         BX, SI
-	JEQ          empty322
+	JEQ          empty332
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -17850,83 +18058,87 @@ narrow319:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty322:
-skip321:
+empty332:
+skip331:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip323
+	JEQ       skip333
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip323:
+skip333:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around324
+	JNE       around334
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored325
+	JMP       stored335
 
-around324:
+around334:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored325:
-stored320:
-	JMP stored317
+stored335:
+stored330:
+	JMP stored327
 
-empty306:
+empty316:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed316
+	JNE       summed326
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around326
+	JNE       around336
 	VMOVDQU64 Z0, (AX)
-	JMP       stored327
+	JMP       stored337
 
-around326:
+around336:
 	VMOVNTDQ Z0, (AX)
 
-stored327:
-	JMP stored317
+stored337:
+	JMP stored327
 
-tooMany303:
+tooMany312:
 	MOVQ DI, results+24(FP)
 
-over304:
+over313:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip328
+	JEQ   skip338
 	ADDQ  $0x00000040, to+56(FP)
 
-skip328:
+skip338:
 	SUBQ $0x00000020, R9
 
-narrower301:
+narrower310:
 	CMPQ R9, $0x00000010
-	JLT  narrower330
+	JLT  narrower340
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over333
+	JGE  over343
 
-result331:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany332
+result341:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few344
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany342
+
+few344:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty335
+	JGE     empty346
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none336
+	JEQ     none347
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17936,9 +18148,9 @@ result331:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows338
+	JGE     rows349
 
-row337:
+row348:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17950,13 +18162,13 @@ row337:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row337
+	JLT          row348
 
-rows338:
+rows349:
 	CMPQ R11, SI
-	JGE  rows340
+	JGE  rows351
 
-row339:
+row350:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -17965,20 +18177,20 @@ row339:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row339
+	JLT          row350
 
-rows340:
-	JMP summed334
+rows351:
+	JMP summed345
 
-none336:
+none347:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows342
+	JGE     rows353
 
-row341:
+row352:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17987,127 +18199,131 @@ row341:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row341
+	JLT        row352
 
-rows342:
+rows353:
 	CMPQ R10, SI
-	JGE  rows344
+	JGE  rows355
 
-row343:
+row354:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row343
+	JLT    row354
 
-rows344:
-summed334:
+rows355:
 summed345:
+summed356:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special347
+	JNE       special358
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored346:
+stored357:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result341
+	JMP  over343
 
-special347:
+special358:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow348
+	JEQ     narrow359
 	VMOVUPS Z0, (AX)
-	JMP     stored349
+	JMP     stored360
 
-narrow348:
+narrow359:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip350
+	JEQ          skip361
 	SUBQ         BX, SI
-	JEQ          empty351
+	JEQ          empty362
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty351:
-skip350:
+empty362:
+skip361:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip352
+	JEQ       skip363
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip352:
+skip363:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around353
+	JNE       around364
 	VMOVDQU64 Y1, (AX)
-	JMP       stored354
+	JMP       stored365
 
-around353:
+around364:
 	VMOVNTDQ Y1, (AX)
 
-stored354:
-stored349:
-	JMP stored346
+stored365:
+stored360:
+	JMP stored357
 
-empty335:
+empty346:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed345
+	JNE       summed356
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around355
+	JNE       around366
 	VMOVDQU64 Y0, (AX)
-	JMP       stored356
+	JMP       stored367
 
-around355:
+around366:
 	VMOVNTDQ Y0, (AX)
 
-stored356:
-	JMP stored346
+stored367:
+	JMP stored357
 
-tooMany332:
+tooMany342:
 	MOVQ DI, results+24(FP)
 
-over333:
+over343:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip357
+	JEQ   skip368
 	ADDQ  $0x00000020, to+56(FP)
 
-skip357:
+skip368:
 	SUBQ $0x00000010, R9
 
-narrower330:
+narrower340:
 	TESTQ R9, R9
-	JLE   done358
+	JLE   done369
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over361
+	JGE   over372
 
-result359:
-	MOVQ    start+16(FP), R9
-	MOVQ    (R9)(DI*8), BX
-	MOVQ    8(R9)(DI*8), SI
-	MOVQ    SI, R9
-	SUBQ    BX, R9
-	CMPQ    R9, $0x00000100
-	JGT     tooMany360
+result370:
+	MOVQ  start+16(FP), R9
+	MOVQ  (R9)(DI*8), BX
+	MOVQ  8(R9)(DI*8), SI
+	MOVQ  SI, R9
+	SUBQ  BX, R9
+	CMPQ  R9, $0x00000100
+	JLE   few373
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany371
+
+few373:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty363
+	JGE     empty375
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none364
+	JEQ     none376
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -18117,9 +18333,9 @@ result359:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows366
+	JGE     rows378
 
-row365:
+row377:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -18132,13 +18348,13 @@ row365:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row365
+	JLT          row377
 
-rows366:
+rows378:
 	CMPQ R10, SI
-	JGE  rows368
+	JGE  rows380
 
-row367:
+row379:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -18148,20 +18364,20 @@ row367:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row367
+	JLT          row379
 
-rows368:
-	JMP summed362
+rows380:
+	JMP summed374
 
-none364:
+none376:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows370
+	JGE     rows382
 
-row369:
+row381:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -18171,76 +18387,76 @@ row369:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row369
+	JLT        row381
 
-rows370:
+rows382:
 	CMPQ R9, SI
-	JGE  rows372
+	JGE  rows384
 
-row371:
+row383:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row371
+	JLT       row383
 
-rows372:
-summed362:
-summed373:
+rows384:
+summed374:
+summed385:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special375
+	JNE       special387
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored374:
+stored386:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result370
+	JMP  over372
 
-special375:
+special387:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow376
+	JEQ     narrow388
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored377
+	JMP     stored389
 
-narrow376:
+narrow388:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip378
+	JEQ          skip390
 	SUBQ         BX, SI
-	JEQ          empty379
+	JEQ          empty391
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty379:
-skip378:
+empty391:
+skip390:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip380
+	JEQ         skip392
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip380:
+skip392:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored377:
-	JMP stored374
+stored389:
+	JMP stored386
 
-empty363:
-	JMP summed373
-	JMP stored374
+empty375:
+	JMP summed385
+	JMP stored386
 
-tooMany360:
+tooMany371:
 	MOVQ DI, results+24(FP)
 
-over361:
-done358:
+over372:
+done369:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -18255,29 +18471,33 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none381
+	JEQ   none393
 	SUBQ  positions+32(FP), AX
 
-none381:
+none393:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile382:
+tile394:
 	CMPQ R10, $0x00000100
-	JLT  narrower383
+	JLT  narrower395
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over386
+	JGE  over398
 
-result384:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany385
+result396:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few399
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany397
+
+few399:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18298,7 +18518,7 @@ result384:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty387
+	JGE     empty400
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18308,9 +18528,9 @@ result384:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows389
+	JGE     rows402
 
-row388:
+row401:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18377,13 +18597,13 @@ row388:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row388
+	JLT          row401
 
-rows389:
+rows402:
 	CMPQ R13, DI
-	JGE  rows391
+	JGE  rows404
 
-row390:
+row403:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18440,12 +18660,12 @@ row390:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row390
+	JLT          row403
 
-rows391:
-summed392:
+rows404:
+summed405:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special394
+	JNE       special407
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (BX)
@@ -18479,16 +18699,16 @@ summed392:
 	VMOVUPS   Y16, 448(BX)
 	VMOVUPS   Y17, 480(BX)
 
-stored393:
+stored406:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result396
+	JMP  over398
 
-special394:
+special407:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow395
+	JEQ     narrow408
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18505,13 +18725,13 @@ special394:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored396
+	JMP     stored409
 
-narrow395:
+narrow408:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip397
+	JEQ          skip410
 	SUBQ         SI, DI
-	JEQ          empty398
+	JEQ          empty411
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -18533,10 +18753,10 @@ narrow395:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty398:
-skip397:
+empty411:
+skip410:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip399
+	JEQ       skip412
 	VCVTPH2PS (BX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(BX), Z16
@@ -18570,119 +18790,119 @@ skip397:
 	VCVTPH2PS 480(BX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip399:
+skip412:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around400
+	JNE       around413
 	VMOVDQU64 Y16, (BX)
 	VMOVDQU64 Y17, 32(BX)
-	JMP       stored401
+	JMP       stored414
 
-around400:
+around413:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 
-stored401:
+stored414:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around402
+	JNE       around415
 	VMOVDQU64 Y16, 64(BX)
 	VMOVDQU64 Y17, 96(BX)
-	JMP       stored403
+	JMP       stored416
 
-around402:
+around415:
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored403:
+stored416:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around404
+	JNE       around417
 	VMOVDQU64 Y16, 128(BX)
 	VMOVDQU64 Y17, 160(BX)
-	JMP       stored405
+	JMP       stored418
 
-around404:
+around417:
 	VMOVNTDQ Y16, 128(BX)
 	VMOVNTDQ Y17, 160(BX)
 
-stored405:
+stored418:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around406
+	JNE       around419
 	VMOVDQU64 Y16, 192(BX)
 	VMOVDQU64 Y17, 224(BX)
-	JMP       stored407
+	JMP       stored420
 
-around406:
+around419:
 	VMOVNTDQ Y16, 192(BX)
 	VMOVNTDQ Y17, 224(BX)
 
-stored407:
+stored420:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around408
+	JNE       around421
 	VMOVDQU64 Y16, 256(BX)
 	VMOVDQU64 Y17, 288(BX)
-	JMP       stored409
+	JMP       stored422
 
-around408:
+around421:
 	VMOVNTDQ Y16, 256(BX)
 	VMOVNTDQ Y17, 288(BX)
 
-stored409:
+stored422:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around410
+	JNE       around423
 	VMOVDQU64 Y16, 320(BX)
 	VMOVDQU64 Y17, 352(BX)
-	JMP       stored411
+	JMP       stored424
 
-around410:
+around423:
 	VMOVNTDQ Y16, 320(BX)
 	VMOVNTDQ Y17, 352(BX)
 
-stored411:
+stored424:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around425
 	VMOVDQU64 Y16, 384(BX)
 	VMOVDQU64 Y17, 416(BX)
-	JMP       stored413
+	JMP       stored426
 
-around412:
+around425:
 	VMOVNTDQ Y16, 384(BX)
 	VMOVNTDQ Y17, 416(BX)
 
-stored413:
+stored426:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around427
 	VMOVDQU64 Y16, 448(BX)
 	VMOVDQU64 Y17, 480(BX)
-	JMP       stored415
+	JMP       stored428
 
-around414:
+around427:
 	VMOVNTDQ Y16, 448(BX)
 	VMOVNTDQ Y17, 480(BX)
 
-stored415:
-stored396:
-	JMP stored393
+stored428:
+stored409:
+	JMP stored406
 
-empty387:
+empty400:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed392
+	JNE       summed405
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around416
+	JNE       around429
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -18691,9 +18911,9 @@ empty387:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored417
+	JMP       stored430
 
-around416:
+around429:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -18703,39 +18923,43 @@ around416:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored417:
-	JMP stored393
+stored430:
+	JMP stored406
 
-tooMany385:
+tooMany397:
 	MOVQ R8, results+24(FP)
 
-over386:
+over398:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip418
+	JEQ   skip431
 	ADDQ  $0x00000200, to+72(FP)
 
-skip418:
+skip431:
 	SUBQ $0x00000100, R10
-	JMP  tile382
+	JMP  tile394
 
-narrower383:
+narrower395:
 	CMPQ R10, $0x00000080
-	JLT  narrower420
+	JLT  narrower433
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over423
+	JGE  over436
 
-result421:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany422
+result434:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few437
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany435
+
+few437:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18748,7 +18972,7 @@ result421:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty424
+	JGE     empty438
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18758,9 +18982,9 @@ result421:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows426
+	JGE     rows440
 
-row425:
+row439:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18799,13 +19023,13 @@ row425:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row425
+	JLT          row439
 
-rows426:
+rows440:
 	CMPQ R13, DI
-	JGE  rows428
+	JGE  rows442
 
-row427:
+row441:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18838,12 +19062,12 @@ row427:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row427
+	JLT          row441
 
-rows428:
-summed429:
+rows442:
+summed443:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special431
+	JNE       special445
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (BX)
@@ -18861,16 +19085,16 @@ summed429:
 	VMOVUPS   Y8, 192(BX)
 	VMOVUPS   Y9, 224(BX)
 
-stored430:
+stored444:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result421
-	JMP  over423
+	JLT  result434
+	JMP  over436
 
-special431:
+special445:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow432
+	JEQ     narrow446
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18879,13 +19103,13 @@ special431:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored433
+	JMP     stored447
 
-narrow432:
+narrow446:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip434
+	JEQ          skip448
 	SUBQ         SI, DI
-	JEQ          empty435
+	JEQ          empty449
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -18899,10 +19123,10 @@ narrow432:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty435:
-skip434:
+empty449:
+skip448:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip436
+	JEQ       skip450
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -18920,111 +19144,115 @@ skip434:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip436:
+skip450:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around437
+	JNE       around451
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored438
+	JMP       stored452
 
-around437:
+around451:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored438:
+stored452:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around439
+	JNE       around453
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored440
+	JMP       stored454
 
-around439:
+around453:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored440:
+stored454:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around441
+	JNE       around455
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored442
+	JMP       stored456
 
-around441:
+around455:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored442:
+stored456:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around443
+	JNE       around457
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored444
+	JMP       stored458
 
-around443:
+around457:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored444:
-stored433:
-	JMP stored430
+stored458:
+stored447:
+	JMP stored444
 
-empty424:
+empty438:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed429
+	JNE       summed443
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around445
+	JNE       around459
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored446
+	JMP       stored460
 
-around445:
+around459:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored446:
-	JMP stored430
+stored460:
+	JMP stored444
 
-tooMany422:
+tooMany435:
 	MOVQ R8, results+24(FP)
 
-over423:
+over436:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip447
+	JEQ   skip461
 	ADDQ  $0x00000100, to+72(FP)
 
-skip447:
+skip461:
 	SUBQ $0x00000080, R10
 
-narrower420:
+narrower433:
 	CMPQ R10, $0x00000040
-	JLT  narrower449
+	JLT  narrower463
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over452
+	JGE  over466
 
-result450:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany451
+result464:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few467
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany465
+
+few467:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -19033,7 +19261,7 @@ result450:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty453
+	JGE     empty468
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19043,9 +19271,9 @@ result450:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows455
+	JGE     rows470
 
-row454:
+row469:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19070,13 +19298,13 @@ row454:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row454
+	JLT          row469
 
-rows455:
+rows470:
 	CMPQ R13, DI
-	JGE  rows457
+	JGE  rows472
 
-row456:
+row471:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19097,12 +19325,12 @@ row456:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row456
+	JLT          row471
 
-rows457:
-summed458:
+rows472:
+summed473:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special460
+	JNE       special475
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (BX)
@@ -19112,27 +19340,27 @@ summed458:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 
-stored459:
+stored474:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result450
-	JMP  over452
+	JLT  result464
+	JMP  over466
 
-special460:
+special475:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow461
+	JEQ     narrow476
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored462
+	JMP     stored477
 
-narrow461:
+narrow476:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip463
+	JEQ          skip478
 	SUBQ         SI, DI
-	JEQ          empty464
+	JEQ          empty479
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -19142,10 +19370,10 @@ narrow461:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty464:
-skip463:
+empty479:
+skip478:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip465
+	JEQ       skip480
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -19155,88 +19383,92 @@ skip463:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip465:
+skip480:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around466
+	JNE       around481
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored467
+	JMP       stored482
 
-around466:
+around481:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored467:
+stored482:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around468
+	JNE       around483
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored469
+	JMP       stored484
 
-around468:
+around483:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored469:
-stored462:
-	JMP stored459
+stored484:
+stored477:
+	JMP stored474
 
-empty453:
+empty468:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed458
+	JNE       summed473
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around470
+	JNE       around485
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored471
+	JMP       stored486
 
-around470:
+around485:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored471:
-	JMP stored459
+stored486:
+	JMP stored474
 
-tooMany451:
+tooMany465:
 	MOVQ R8, results+24(FP)
 
-over452:
+over466:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip472
+	JEQ   skip487
 	ADDQ  $0x00000080, to+72(FP)
 
-skip472:
+skip487:
 	SUBQ $0x00000040, R10
 
-narrower449:
+narrower463:
 	CMPQ R10, $0x00000020
-	JLT  narrower474
+	JLT  narrower489
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over477
+	JGE  over492
 
-result475:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany476
+result490:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few493
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany491
+
+few493:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty478
+	JGE     empty494
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19246,9 +19478,9 @@ result475:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows480
+	JGE     rows496
 
-row479:
+row495:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19266,13 +19498,13 @@ row479:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row479
+	JLT          row495
 
-rows480:
+rows496:
 	CMPQ R13, DI
-	JGE  rows482
+	JGE  rows498
 
-row481:
+row497:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19287,36 +19519,36 @@ row481:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row481
+	JLT          row497
 
-rows482:
-summed483:
+rows498:
+summed499:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special485
+	JNE       special501
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 
-stored484:
+stored500:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result475
-	JMP  over477
+	JLT  result490
+	JMP  over492
 
-special485:
+special501:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow486
+	JEQ     narrow502
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored487
+	JMP     stored503
 
-narrow486:
+narrow502:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip488
+	JEQ          skip504
 	SUBQ         SI, DI
-	JEQ          empty489
+	JEQ          empty505
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -19324,81 +19556,85 @@ narrow486:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty489:
-skip488:
+empty505:
+skip504:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip490
+	JEQ       skip506
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip490:
+skip506:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around491
+	JNE       around507
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored492
+	JMP       stored508
 
-around491:
+around507:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored492:
-stored487:
-	JMP stored484
+stored508:
+stored503:
+	JMP stored500
 
-empty478:
+empty494:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed483
+	JNE       summed499
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around493
+	JNE       around509
 	VMOVDQU64 Z0, (BX)
-	JMP       stored494
+	JMP       stored510
 
-around493:
+around509:
 	VMOVNTDQ Z0, (BX)
 
-stored494:
-	JMP stored484
+stored510:
+	JMP stored500
 
-tooMany476:
+tooMany491:
 	MOVQ R8, results+24(FP)
 
-over477:
+over492:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip495
+	JEQ   skip511
 	ADDQ  $0x00000040, to+72(FP)
 
-skip495:
+skip511:
 	SUBQ $0x00000020, R10
 
-narrower474:
+narrower489:
 	CMPQ R10, $0x00000010
-	JLT  narrower497
+	JLT  narrower513
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over500
+	JGE  over516
 
-result498:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany499
+result514:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few517
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany515
+
+few517:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty501
+	JGE     empty518
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19408,9 +19644,9 @@ result498:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows503
+	JGE     rows520
 
-row502:
+row519:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19425,13 +19661,13 @@ row502:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row502
+	JLT          row519
 
-rows503:
+rows520:
 	CMPQ R13, DI
-	JGE  rows505
+	JGE  rows522
 
-row504:
+row521:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19443,112 +19679,116 @@ row504:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row504
+	JLT          row521
 
-rows505:
-summed506:
+rows522:
+summed523:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special508
+	JNE       special525
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 
-stored507:
+stored524:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result498
-	JMP  over500
+	JLT  result514
+	JMP  over516
 
-special508:
+special525:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow509
+	JEQ     narrow526
 	VMOVUPS Z0, (BX)
-	JMP     stored510
+	JMP     stored527
 
-narrow509:
+narrow526:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip511
+	JEQ          skip528
 	SUBQ         SI, DI
-	JEQ          empty512
+	JEQ          empty529
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty512:
-skip511:
+empty529:
+skip528:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip513
+	JEQ       skip530
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip513:
+skip530:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around514
+	JNE       around531
 	VMOVDQU64 Y1, (BX)
-	JMP       stored515
+	JMP       stored532
 
-around514:
+around531:
 	VMOVNTDQ Y1, (BX)
 
-stored515:
-stored510:
-	JMP stored507
+stored532:
+stored527:
+	JMP stored524
 
-empty501:
+empty518:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed506
+	JNE       summed523
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around516
+	JNE       around533
 	VMOVDQU64 Y0, (BX)
-	JMP       stored517
+	JMP       stored534
 
-around516:
+around533:
 	VMOVNTDQ Y0, (BX)
 
-stored517:
-	JMP stored507
+stored534:
+	JMP stored524
 
-tooMany499:
+tooMany515:
 	MOVQ R8, results+24(FP)
 
-over500:
+over516:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip518
+	JEQ   skip535
 	ADDQ  $0x00000020, to+72(FP)
 
-skip518:
+skip535:
 	SUBQ $0x00000010, R10
 
-narrower497:
+narrower513:
 	TESTQ R10, R10
-	JLE   done519
+	JLE   done536
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over522
+	JGE   over539
 
-result520:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany521
+result537:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few540
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany538
+
+few540:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty523
+	JGE     empty541
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19558,9 +19798,9 @@ result520:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows525
+	JGE     rows543
 
-row524:
+row542:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19575,13 +19815,13 @@ row524:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row524
+	JLT          row542
 
-rows525:
+rows543:
 	CMPQ R13, DI
-	JGE  rows527
+	JGE  rows545
 
-row526:
+row544:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19593,62 +19833,62 @@ row526:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row526
+	JLT          row544
 
-rows527:
-summed528:
+rows545:
+summed546:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special530
+	JNE       special548
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored529:
+stored547:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result520
-	JMP  over522
+	JLT  result537
+	JMP  over539
 
-special530:
+special548:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow531
+	JEQ     narrow549
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored532
+	JMP     stored550
 
-narrow531:
+narrow549:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip533
+	JEQ          skip551
 	SUBQ         SI, DI
-	JEQ          empty534
+	JEQ          empty552
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty534:
-skip533:
+empty552:
+skip551:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip535
+	JEQ         skip553
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip535:
+skip553:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored532:
-	JMP stored529
+stored550:
+	JMP stored547
 
-empty523:
-	JMP summed528
-	JMP stored529
+empty541:
+	JMP summed546
+	JMP stored547
 
-tooMany521:
+tooMany538:
 	MOVQ R8, results+24(FP)
 
-over522:
-done519:
+over539:
+done536:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -19663,22 +19903,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none536
+	JEQ   none554
 	SUBQ  positions+32(FP), AX
 
-none536:
+none554:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile537:
+tile555:
 	CMPQ R10, $0x00000080
-	JLT  narrower538
+	JLT  narrower556
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over541
+	JGE  over559
 
-result539:
+result557:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19688,7 +19928,7 @@ result539:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty542
+	JGE     empty560
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19712,9 +19952,9 @@ result539:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows545
+	JGE     rows563
 
-row544:
+row562:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19766,13 +20006,13 @@ row544:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row544
+	JLT        row562
 
-rows545:
+rows563:
 	CMPQ R11, DI
-	JGE  rows547
+	JGE  rows565
 
-row546:
+row564:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -19818,9 +20058,9 @@ row546:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row546
+	JLT       row564
 
-rows547:
+rows565:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -19839,7 +20079,7 @@ rows547:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none548
+	JEQ           none566
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19944,10 +20184,10 @@ rows547:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none548:
-	JMP stored543
+none566:
+	JMP stored561
 
-empty542:
+empty560:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -19974,7 +20214,7 @@ empty542:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none549
+	JEQ       none567
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19999,30 +20239,30 @@ empty542:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none549:
-stored543:
+none567:
+stored561:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result539
-	JMP  over541
+	JLT  result557
+	JMP  over559
 	MOVQ R8, results+24(FP)
 
-over541:
+over559:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile537
+	JMP  tile555
 
-narrower538:
+narrower556:
 	CMPQ R10, $0x00000040
-	JLT  narrower551
+	JLT  narrower569
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over554
+	JGE  over572
 
-result552:
+result570:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20032,7 +20272,7 @@ result552:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty555
+	JGE     empty573
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -20048,9 +20288,9 @@ result552:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows558
+	JGE     rows576
 
-row557:
+row575:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20080,13 +20320,13 @@ row557:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row557
+	JLT        row575
 
-rows558:
+rows576:
 	CMPQ R11, DI
-	JGE  rows560
+	JGE  rows578
 
-row559:
+row577:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -20112,9 +20352,9 @@ row559:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row559
+	JLT       row577
 
-rows560:
+rows578:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -20125,7 +20365,7 @@ rows560:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none561
+	JEQ           none579
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20182,10 +20422,10 @@ rows560:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none561:
-	JMP stored556
+none579:
+	JMP stored574
 
-empty555:
+empty573:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -20200,7 +20440,7 @@ empty555:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none562
+	JEQ       none580
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20217,29 +20457,29 @@ empty555:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none562:
-stored556:
+none580:
+stored574:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result552
-	JMP  over554
+	JLT  result570
+	JMP  over572
 	MOVQ R8, results+24(FP)
 
-over554:
+over572:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower551:
+narrower569:
 	CMPQ R10, $0x00000020
-	JLT  narrower564
+	JLT  narrower582
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over567
+	JGE  over585
 
-result565:
+result583:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20249,7 +20489,7 @@ result565:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty568
+	JGE     empty586
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -20261,9 +20501,9 @@ result565:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows571
+	JGE     rows589
 
-row570:
+row588:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20282,13 +20522,13 @@ row570:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row570
+	JLT        row588
 
-rows571:
+rows589:
 	CMPQ R11, DI
-	JGE  rows573
+	JGE  rows591
 
-row572:
+row590:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -20304,16 +20544,16 @@ row572:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row572
+	JLT       row590
 
-rows573:
+rows591:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none574
+	JEQ           none592
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20346,10 +20586,10 @@ rows573:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none574:
-	JMP stored569
+none592:
+	JMP stored587
 
-empty568:
+empty586:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -20358,7 +20598,7 @@ empty568:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none575
+	JEQ       none593
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20371,29 +20611,29 @@ empty568:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none575:
-stored569:
+none593:
+stored587:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result565
-	JMP  over567
+	JLT  result583
+	JMP  over585
 	MOVQ R8, results+24(FP)
 
-over567:
+over585:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower564:
+narrower582:
 	CMPQ R10, $0x00000010
-	JLT  narrower577
+	JLT  narrower595
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over580
+	JGE  over598
 
-result578:
+result596:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20403,7 +20643,7 @@ result578:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty581
+	JGE     empty599
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -20413,9 +20653,9 @@ result578:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows584
+	JGE     rows602
 
-row583:
+row601:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20429,13 +20669,13 @@ row583:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row583
+	JLT        row601
 
-rows584:
+rows602:
 	CMPQ R11, DI
-	JGE  rows586
+	JGE  rows604
 
-row585:
+row603:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -20446,14 +20686,14 @@ row585:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row585
+	JLT       row603
 
-rows586:
+rows604:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none587
+	JEQ           none605
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20474,16 +20714,16 @@ rows586:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none587:
-	JMP stored582
+none605:
+	JMP stored600
 
-empty581:
+empty599:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none588
+	JEQ       none606
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20494,32 +20734,32 @@ empty581:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none588:
-stored582:
+none606:
+stored600:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result578
-	JMP  over580
+	JLT  result596
+	JMP  over598
 	MOVQ R8, results+24(FP)
 
-over580:
+over598:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower577:
+narrower595:
 	TESTQ R10, R10
-	JLE   done589
+	JLE   done607
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over592
+	JGE   over610
 
-result590:
+result608:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20529,7 +20769,7 @@ result590:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty593
+	JGE     empty611
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -20539,9 +20779,9 @@ result590:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows596
+	JGE     rows614
 
-row595:
+row613:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -20555,13 +20795,13 @@ row595:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row595
+	JLT         row613
 
-rows596:
+rows614:
 	CMPQ R11, DI
-	JGE  rows598
+	JGE  rows616
 
-row597:
+row615:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -20572,14 +20812,14 @@ row597:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row597
+	JLT         row615
 
-rows598:
+rows616:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none599
+	JEQ           none617
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20601,16 +20841,16 @@ rows598:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none599:
-	JMP stored594
+none617:
+	JMP stored612
 
-empty593:
+empty611:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none600
+	JEQ       none618
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20622,17 +20862,17 @@ empty593:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none600:
-stored594:
+none618:
+stored612:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result590
-	JMP  over592
+	JLT  result608
+	JMP  over610
 	MOVQ R8, results+24(FP)
 
-over592:
-done589:
+over610:
+done607:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -20657,13 +20897,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -20676,9 +20920,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20688,9 +20932,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -20719,13 +20963,13 @@ row9:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -20748,20 +20992,20 @@ row11:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -20780,13 +21024,13 @@ row13:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -20799,13 +21043,13 @@ row15:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row15
+	JLT    row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special19
+	JNE     special20
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -20815,16 +21059,16 @@ summed17:
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -20833,13 +21077,13 @@ special19:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -20853,10 +21097,10 @@ narrow20:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip24
+	JEQ     skip25
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(AX), Y8
@@ -20874,59 +21118,59 @@ skip22:
 	VMOVUPS 224(AX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip24:
+skip25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around26
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored26
+	JMP     stored27
 
-around25:
+around26:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored26:
+stored27:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around27
+	JNE     around28
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored28
+	JMP     stored29
 
-around27:
+around28:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored28:
+stored29:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around30
 	VMOVDQU Y4, 128(AX)
 	VMOVDQU Y5, 160(AX)
-	JMP     stored30
+	JMP     stored31
 
-around29:
+around30:
 	VMOVNTDQ Y4, 128(AX)
 	VMOVNTDQ Y5, 160(AX)
 
-stored30:
+stored31:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around32
 	VMOVDQU Y6, 192(AX)
 	VMOVDQU Y7, 224(AX)
-	JMP     stored32
+	JMP     stored33
 
-around31:
+around32:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored32:
-stored21:
-	JMP stored18
+stored33:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed17
+	JNE     summed18
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around33
+	JNE     around34
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
@@ -20935,9 +21179,9 @@ empty7:
 	VMOVDQU Y0, 160(AX)
 	VMOVDQU Y0, 192(AX)
 	VMOVDQU Y0, 224(AX)
-	JMP     stored34
+	JMP     stored35
 
-around33:
+around34:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
@@ -20947,8 +21191,8 @@ around33:
 	VMOVNTDQ Y0, 192(AX)
 	VMOVNTDQ Y0, 224(AX)
 
-stored34:
-	JMP stored18
+stored35:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -20961,20 +21205,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower36
+	JLT  narrower37
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over39
+	JGE  over40
 
-result37:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany38
+result38:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few41
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany39
+
+few41:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -20983,9 +21231,9 @@ result37:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty43
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none44
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20995,9 +21243,9 @@ result37:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows46
 
-row43:
+row45:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -21016,13 +21264,13 @@ row43:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row45
 
-rows44:
+rows46:
 	CMPQ R11, SI
-	JGE  rows46
+	JGE  rows48
 
-row45:
+row47:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -21037,20 +21285,20 @@ row45:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row45
+	JLT          row47
 
-rows46:
-	JMP summed40
+rows48:
+	JMP summed42
 
-none42:
+none44:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows48
+	JGE     rows50
 
-row47:
+row49:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -21063,13 +21311,13 @@ row47:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row47
+	JLT        row49
 
-rows48:
+rows50:
 	CMPQ R10, SI
-	JGE  rows50
+	JGE  rows52
 
-row49:
+row51:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -21078,39 +21326,39 @@ row49:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row49
+	JLT    row51
 
-rows50:
-summed40:
-summed51:
+rows52:
+summed42:
+summed53:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special53
+	JNE     special55
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
 
-stored52:
+stored54:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result37
-	JMP  over39
+	JLT  result38
+	JMP  over40
 
-special53:
+special55:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow54
+	JEQ     narrow56
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored55
+	JMP     stored57
 
-narrow54:
+narrow56:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip58
 	SUBQ         BX, SI
-	JEQ          empty57
+	JEQ          empty59
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -21120,10 +21368,10 @@ narrow54:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty57:
-skip56:
+empty59:
+skip58:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip60
 	VMOVUPS (AX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -21133,85 +21381,89 @@ skip56:
 	VMOVUPS 96(AX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip58:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored60
-
-around59:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored60:
+skip60:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around61
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored62
 
 around61:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored62:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around63
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored64
+
+around63:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored62:
-stored55:
-	JMP stored52
+stored64:
+stored57:
+	JMP stored54
 
-empty41:
+empty43:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed51
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around65
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored64
+	JMP     stored66
 
-around63:
+around65:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored64:
-	JMP stored52
+stored66:
+	JMP stored54
 
-tooMany38:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over39:
+over40:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower36:
+narrower37:
 	CMPQ R9, $0x00000010
-	JLT  narrower66
+	JLT  narrower68
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over71
 
-result67:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany68
+result69:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few72
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany70
+
+few72:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty71
+	JGE     empty74
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none72
+	JEQ     none75
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -21221,9 +21473,9 @@ result67:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows74
+	JGE     rows77
 
-row73:
+row76:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -21237,13 +21489,13 @@ row73:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row73
+	JLT          row76
 
-rows74:
+rows77:
 	CMPQ R11, SI
-	JGE  rows76
+	JGE  rows79
 
-row75:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -21254,20 +21506,20 @@ row75:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row75
+	JLT          row78
 
-rows76:
-	JMP summed70
+rows79:
+	JMP summed73
 
-none72:
+none75:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows78
+	JGE     rows81
 
-row77:
+row80:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -21277,48 +21529,48 @@ row77:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row77
+	JLT        row80
 
-rows78:
+rows81:
 	CMPQ R10, SI
-	JGE  rows80
+	JGE  rows83
 
-row79:
+row82:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row79
+	JLT    row82
 
-rows80:
-summed70:
-summed81:
+rows83:
+summed73:
+summed84:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special83
+	JNE     special86
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 
-stored82:
+stored85:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result69
+	JMP  over71
 
-special83:
+special86:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow84
+	JEQ     narrow87
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored85
+	JMP     stored88
 
-narrow84:
+narrow87:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip89
 	SUBQ         BX, SI
-	JEQ          empty87
+	JEQ          empty90
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -21326,55 +21578,55 @@ narrow84:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty87:
-skip86:
+empty90:
+skip89:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip91
 	VMOVUPS (AX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip88:
+skip91:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around89
+	JNE     around92
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored90
+	JMP     stored93
 
-around89:
+around92:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored90:
-stored85:
-	JMP stored82
+stored93:
+stored88:
+	JMP stored85
 
-empty71:
+empty74:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed81
+	JNE     summed84
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around91
+	JNE     around94
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored92
+	JMP     stored95
 
-around91:
+around94:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored92:
-	JMP stored82
+stored95:
+	JMP stored85
 
-tooMany68:
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over69:
+over71:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower66:
+narrower68:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -21389,29 +21641,33 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none93
+	JEQ   none96
 	SUBQ  positions+32(FP), AX
 
-none93:
+none96:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile94:
+tile97:
 	CMPQ R10, $0x00000040
-	JLT  narrower95
+	JLT  narrower98
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over98
+	JGE  over101
 
-result96:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany97
+result99:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few102
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany100
+
+few102:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -21424,7 +21680,7 @@ result96:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty99
+	JGE     empty103
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21434,9 +21690,9 @@ result96:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows101
+	JGE     rows105
 
-row100:
+row104:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21483,13 +21739,13 @@ row100:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row100
+	JLT          row104
 
-rows101:
+rows105:
 	CMPQ R13, DI
-	JGE  rows103
+	JGE  rows107
 
-row102:
+row106:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21530,12 +21786,12 @@ row102:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row102
+	JLT          row106
 
-rows103:
-summed104:
+rows107:
+summed108:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special106
+	JNE     special110
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -21545,16 +21801,16 @@ summed104:
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
 
-stored105:
+stored109:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result96
-	JMP  over98
+	JLT  result99
+	JMP  over101
 
-special106:
+special110:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow107
+	JEQ     narrow111
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -21563,13 +21819,13 @@ special106:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored108
+	JMP     stored112
 
-narrow107:
+narrow111:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip109
+	JEQ          skip113
 	SUBQ         SI, DI
-	JEQ          empty110
+	JEQ          empty114
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -21583,10 +21839,10 @@ narrow107:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty110:
-skip109:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip111
+	JEQ     skip115
 	VMOVUPS (BX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(BX), Y8
@@ -21604,59 +21860,59 @@ skip109:
 	VMOVUPS 224(BX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip111:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around112
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored113
-
-around112:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored113:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around114
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored115:
+skip115:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around116
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
 	JMP     stored117
 
 around116:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
 
 stored117:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around118
-	VMOVDQU Y6, 192(BX)
-	VMOVDQU Y7, 224(BX)
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
 	JMP     stored119
 
 around118:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored119:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around120
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored121
+
+around120:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored121:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around122
+	VMOVDQU Y6, 192(BX)
+	VMOVDQU Y7, 224(BX)
+	JMP     stored123
+
+around122:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored119:
-stored108:
-	JMP stored105
+stored123:
+stored112:
+	JMP stored109
 
-empty99:
+empty103:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed104
+	JNE     summed108
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around120
+	JNE     around124
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
@@ -21665,9 +21921,9 @@ empty99:
 	VMOVDQU Y0, 160(BX)
 	VMOVDQU Y0, 192(BX)
 	VMOVDQU Y0, 224(BX)
-	JMP     stored121
+	JMP     stored125
 
-around120:
+around124:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
@@ -21677,34 +21933,38 @@ around120:
 	VMOVNTDQ Y0, 192(BX)
 	VMOVNTDQ Y0, 224(BX)
 
-stored121:
-	JMP stored105
+stored125:
+	JMP stored109
 
-tooMany97:
+tooMany100:
 	MOVQ R8, results+24(FP)
 
-over98:
+over101:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile94
+	JMP  tile97
 
-narrower95:
+narrower98:
 	CMPQ R10, $0x00000020
-	JLT  narrower123
+	JLT  narrower127
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over126
+	JGE  over130
 
-result124:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany125
+result128:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few131
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany129
+
+few131:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -21713,7 +21973,7 @@ result124:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty127
+	JGE     empty132
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21723,9 +21983,9 @@ result124:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows129
+	JGE     rows134
 
-row128:
+row133:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21754,13 +22014,13 @@ row128:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row128
+	JLT          row133
 
-rows129:
+rows134:
 	CMPQ R13, DI
-	JGE  rows131
+	JGE  rows136
 
-row130:
+row135:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21785,38 +22045,38 @@ row130:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row130
+	JLT          row135
 
-rows131:
-summed132:
+rows136:
+summed137:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special134
+	JNE     special139
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 
-stored133:
+stored138:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result124
-	JMP  over126
+	JLT  result128
+	JMP  over130
 
-special134:
+special139:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow135
+	JEQ     narrow140
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored136
+	JMP     stored141
 
-narrow135:
+narrow140:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip137
+	JEQ          skip142
 	SUBQ         SI, DI
-	JEQ          empty138
+	JEQ          empty143
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -21826,10 +22086,10 @@ narrow135:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty138:
-skip137:
+empty143:
+skip142:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip139
+	JEQ     skip144
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -21839,83 +22099,87 @@ skip137:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip139:
+skip144:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around140
+	JNE     around145
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored141
+	JMP     stored146
 
-around140:
+around145:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored141:
+stored146:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
+	JNE     around147
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored143
+	JMP     stored148
 
-around142:
+around147:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored143:
-stored136:
-	JMP stored133
+stored148:
+stored141:
+	JMP stored138
 
-empty127:
+empty132:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed132
+	JNE     summed137
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around144
+	JNE     around149
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored145
+	JMP     stored150
 
-around144:
+around149:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored145:
-	JMP stored133
+stored150:
+	JMP stored138
 
-tooMany125:
+tooMany129:
 	MOVQ R8, results+24(FP)
 
-over126:
+over130:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower123:
+narrower127:
 	CMPQ R10, $0x00000010
-	JLT  narrower147
+	JLT  narrower152
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over150
+	JGE  over155
 
-result148:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany149
+result153:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few156
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany154
+
+few156:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty151
+	JGE     empty157
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21925,9 +22189,9 @@ result148:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows153
+	JGE     rows159
 
-row152:
+row158:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21947,13 +22211,13 @@ row152:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row152
+	JLT          row158
 
-rows153:
+rows159:
 	CMPQ R13, DI
-	JGE  rows155
+	JGE  rows161
 
-row154:
+row160:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21970,34 +22234,34 @@ row154:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row154
+	JLT          row160
 
-rows155:
-summed156:
+rows161:
+summed162:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special158
+	JNE     special164
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 
-stored157:
+stored163:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result148
-	JMP  over150
+	JLT  result153
+	JMP  over155
 
-special158:
+special164:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow159
+	JEQ     narrow165
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored160
+	JMP     stored166
 
-narrow159:
+narrow165:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip161
+	JEQ          skip167
 	SUBQ         SI, DI
-	JEQ          empty162
+	JEQ          empty168
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -22005,55 +22269,55 @@ narrow159:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty162:
-skip161:
+empty168:
+skip167:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip163
+	JEQ     skip169
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip163:
+skip169:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around164
+	JNE     around170
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored165
+	JMP     stored171
 
-around164:
+around170:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored165:
-stored160:
-	JMP stored157
+stored171:
+stored166:
+	JMP stored163
 
-empty151:
+empty157:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed156
+	JNE     summed162
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around166
+	JNE     around172
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored167
+	JMP     stored173
 
-around166:
+around172:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored167:
-	JMP stored157
+stored173:
+	JMP stored163
 
-tooMany149:
+tooMany154:
 	MOVQ R8, results+24(FP)
 
-over150:
+over155:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower147:
+narrower152:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -22068,22 +22332,22 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none168
+	JEQ   none174
 	SUBQ  positions+32(FP), AX
 
-none168:
+none174:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile169:
+tile175:
 	CMPQ R10, $0x00000020
-	JLT  narrower170
+	JLT  narrower176
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over173
+	JGE  over179
 
-result171:
+result177:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22093,7 +22357,7 @@ result171:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty174
+	JGE     empty180
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -22109,9 +22373,9 @@ result171:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows183
 
-row176:
+row182:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22145,13 +22409,13 @@ row176:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row176
+	JLT        row182
 
-rows177:
+rows183:
 	CMPQ R11, DI
-	JGE  rows179
+	JGE  rows185
 
-row178:
+row184:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -22181,16 +22445,16 @@ row178:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row178
+	JLT       row184
 
-rows179:
+rows185:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none180
+	JEQ          none186
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -22239,10 +22503,10 @@ rows179:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none180:
-	JMP stored175
+none186:
+	JMP stored181
 
-empty174:
+empty180:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -22253,7 +22517,7 @@ empty174:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none181
+	JEQ     none187
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -22270,30 +22534,30 @@ empty174:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none181:
-stored175:
+none187:
+stored181:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result171
-	JMP  over173
+	JLT  result177
+	JMP  over179
 	MOVQ R8, results+24(FP)
 
-over173:
+over179:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile169
+	JMP  tile175
 
-narrower170:
+narrower176:
 	CMPQ R10, $0x00000010
-	JLT  narrower183
+	JLT  narrower189
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over186
+	JGE  over192
 
-result184:
+result190:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22303,7 +22567,7 @@ result184:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty187
+	JGE     empty193
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -22315,9 +22579,9 @@ result184:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows190
+	JGE     rows196
 
-row189:
+row195:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22338,13 +22602,13 @@ row189:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row189
+	JLT        row195
 
-rows190:
+rows196:
 	CMPQ R11, DI
-	JGE  rows192
+	JGE  rows198
 
-row191:
+row197:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -22362,14 +22626,14 @@ row191:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row191
+	JLT       row197
 
-rows192:
+rows198:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none193
+	JEQ          none199
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -22398,17 +22662,17 @@ rows192:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none193:
-	JMP stored188
+none199:
+	JMP stored194
 
-empty187:
+empty193:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none194
+	JEQ     none200
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -22421,21 +22685,21 @@ empty187:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none194:
-stored188:
+none200:
+stored194:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result184
-	JMP  over186
+	JLT  result190
+	JMP  over192
 	MOVQ R8, results+24(FP)
 
-over186:
+over192:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower183:
+narrower189:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -22460,13 +22724,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -22479,9 +22747,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -22491,9 +22759,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -22522,13 +22790,13 @@ row9:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y8
@@ -22551,20 +22819,20 @@ row11:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -22583,13 +22851,13 @@ row13:
 	VADDPD     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -22602,13 +22870,13 @@ row15:
 	VADDPD 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row15
+	JLT    row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special19
+	JNE     special20
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -22618,16 +22886,16 @@ summed17:
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -22636,13 +22904,13 @@ special19:
 	VMOVUPD Y5, 160(AX)
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   SI, X8, X8
@@ -22656,10 +22924,10 @@ narrow20:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip24
+	JEQ     skip25
 	VMOVUPD (AX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(AX), Y8
@@ -22677,59 +22945,59 @@ skip22:
 	VMOVUPD 224(AX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip24:
+skip25:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around25
+	JNE     around26
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored26
+	JMP     stored27
 
-around25:
+around26:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored26:
+stored27:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around27
+	JNE     around28
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored28
+	JMP     stored29
 
-around27:
+around28:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored28:
+stored29:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around29
+	JNE     around30
 	VMOVDQU Y4, 128(AX)
 	VMOVDQU Y5, 160(AX)
-	JMP     stored30
+	JMP     stored31
 
-around29:
+around30:
 	VMOVNTDQ Y4, 128(AX)
 	VMOVNTDQ Y5, 160(AX)
 
-stored30:
+stored31:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around32
 	VMOVDQU Y6, 192(AX)
 	VMOVDQU Y7, 224(AX)
-	JMP     stored32
+	JMP     stored33
 
-around31:
+around32:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored32:
-stored21:
-	JMP stored18
+stored33:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed17
+	JNE     summed18
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around33
+	JNE     around34
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
@@ -22738,9 +23006,9 @@ empty7:
 	VMOVDQU Y0, 160(AX)
 	VMOVDQU Y0, 192(AX)
 	VMOVDQU Y0, 224(AX)
-	JMP     stored34
+	JMP     stored35
 
-around33:
+around34:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
@@ -22750,8 +23018,8 @@ around33:
 	VMOVNTDQ Y0, 192(AX)
 	VMOVNTDQ Y0, 224(AX)
 
-stored34:
-	JMP stored18
+stored35:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -22764,20 +23032,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower36
+	JLT  narrower37
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over39
+	JGE  over40
 
-result37:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany38
+result38:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few41
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany39
+
+few41:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -22786,9 +23058,9 @@ result37:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty43
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none44
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -22798,9 +23070,9 @@ result37:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows46
 
-row43:
+row45:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -22819,13 +23091,13 @@ row43:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row45
 
-rows44:
+rows46:
 	CMPQ R11, SI
-	JGE  rows46
+	JGE  rows48
 
-row45:
+row47:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y4
@@ -22840,20 +23112,20 @@ row45:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row45
+	JLT          row47
 
-rows46:
-	JMP summed40
+rows48:
+	JMP summed42
 
-none42:
+none44:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows48
+	JGE     rows50
 
-row47:
+row49:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -22866,13 +23138,13 @@ row47:
 	VADDPD     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row47
+	JLT        row49
 
-rows48:
+rows50:
 	CMPQ R10, SI
-	JGE  rows50
+	JGE  rows52
 
-row49:
+row51:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -22881,39 +23153,39 @@ row49:
 	VADDPD 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row49
+	JLT    row51
 
-rows50:
-summed40:
-summed51:
+rows52:
+summed42:
+summed53:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special53
+	JNE     special55
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
 
-stored52:
+stored54:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result37
-	JMP  over39
+	JLT  result38
+	JMP  over40
 
-special53:
+special55:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow54
+	JEQ     narrow56
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
-	JMP     stored55
+	JMP     stored57
 
-narrow54:
+narrow56:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip58
 	SUBQ         BX, SI
-	JEQ          empty57
+	JEQ          empty59
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   SI, X4, X4
@@ -22923,10 +23195,10 @@ narrow54:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty57:
-skip56:
+empty59:
+skip58:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip60
 	VMOVUPD (AX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(AX), Y4
@@ -22936,85 +23208,89 @@ skip56:
 	VMOVUPD 96(AX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip58:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored60
-
-around59:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored60:
+skip60:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around61
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored62
 
 around61:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored62:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around63
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored64
+
+around63:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored62:
-stored55:
-	JMP stored52
+stored64:
+stored57:
+	JMP stored54
 
-empty41:
+empty43:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed51
+	JNE     summed53
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around65
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored64
+	JMP     stored66
 
-around63:
+around65:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored64:
-	JMP stored52
+stored66:
+	JMP stored54
 
-tooMany38:
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over39:
+over40:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower36:
+narrower37:
 	CMPQ R9, $0x00000008
-	JLT  narrower66
+	JLT  narrower68
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over69
+	JGE  over71
 
-result67:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany68
+result69:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few72
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany70
+
+few72:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty71
+	JGE     empty74
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none72
+	JEQ     none75
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -23024,9 +23300,9 @@ result67:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows74
+	JGE     rows77
 
-row73:
+row76:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23040,13 +23316,13 @@ row73:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row73
+	JLT          row76
 
-rows74:
+rows77:
 	CMPQ R11, SI
-	JGE  rows76
+	JGE  rows79
 
-row75:
+row78:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y2
@@ -23057,20 +23333,20 @@ row75:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row75
+	JLT          row78
 
-rows76:
-	JMP summed70
+rows79:
+	JMP summed73
 
-none72:
+none75:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows78
+	JGE     rows81
 
-row77:
+row80:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23080,48 +23356,48 @@ row77:
 	VADDPD     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row77
+	JLT        row80
 
-rows78:
+rows81:
 	CMPQ R10, SI
-	JGE  rows80
+	JGE  rows83
 
-row79:
+row82:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row79
+	JLT    row82
 
-rows80:
-summed70:
-summed81:
+rows83:
+summed73:
+summed84:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special83
+	JNE     special86
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 
-stored82:
+stored85:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result67
-	JMP  over69
+	JLT  result69
+	JMP  over71
 
-special83:
+special86:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow84
+	JEQ     narrow87
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
-	JMP     stored85
+	JMP     stored88
 
-narrow84:
+narrow87:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip89
 	SUBQ         BX, SI
-	JEQ          empty87
+	JEQ          empty90
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   SI, X2, X2
@@ -23129,55 +23405,55 @@ narrow84:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty87:
-skip86:
+empty90:
+skip89:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip91
 	VMOVUPD (AX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(AX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip88:
+skip91:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around89
+	JNE     around92
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored90
+	JMP     stored93
 
-around89:
+around92:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored90:
-stored85:
-	JMP stored82
+stored93:
+stored88:
+	JMP stored85
 
-empty71:
+empty74:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed81
+	JNE     summed84
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around91
+	JNE     around94
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored92
+	JMP     stored95
 
-around91:
+around94:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored92:
-	JMP stored82
+stored95:
+	JMP stored85
 
-tooMany68:
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over69:
+over71:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower66:
+narrower68:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -23192,29 +23468,33 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none93
+	JEQ   none96
 	SUBQ  positions+32(FP), AX
 
-none93:
+none96:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile94:
+tile97:
 	CMPQ R10, $0x00000020
-	JLT  narrower95
+	JLT  narrower98
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over98
+	JGE  over101
 
-result96:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany97
+result99:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few102
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany100
+
+few102:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -23227,7 +23507,7 @@ result96:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty99
+	JGE     empty103
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23237,9 +23517,9 @@ result96:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows101
+	JGE     rows105
 
-row100:
+row104:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -23294,13 +23574,13 @@ row100:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row100
+	JLT          row104
 
-rows101:
+rows105:
 	CMPQ R13, DI
-	JGE  rows103
+	JGE  rows107
 
-row102:
+row106:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -23349,12 +23629,12 @@ row102:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row102
+	JLT          row106
 
-rows103:
-summed104:
+rows107:
+summed108:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special106
+	JNE     special110
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -23364,16 +23644,16 @@ summed104:
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
 
-stored105:
+stored109:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result96
-	JMP  over98
+	JLT  result99
+	JMP  over101
 
-special106:
+special110:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow107
+	JEQ     narrow111
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -23382,13 +23662,13 @@ special106:
 	VMOVUPD Y5, 160(BX)
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
-	JMP     stored108
+	JMP     stored112
 
-narrow107:
+narrow111:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip109
+	JEQ          skip113
 	SUBQ         SI, DI
-	JEQ          empty110
+	JEQ          empty114
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   DI, X8, X8
@@ -23402,10 +23682,10 @@ narrow107:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty110:
-skip109:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip111
+	JEQ     skip115
 	VMOVUPD (BX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(BX), Y8
@@ -23423,59 +23703,59 @@ skip109:
 	VMOVUPD 224(BX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip111:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around112
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored113
-
-around112:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored113:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around114
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored115:
+skip115:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around116
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
 	JMP     stored117
 
 around116:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
 
 stored117:
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around118
-	VMOVDQU Y6, 192(BX)
-	VMOVDQU Y7, 224(BX)
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
 	JMP     stored119
 
 around118:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored119:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around120
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored121
+
+around120:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored121:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around122
+	VMOVDQU Y6, 192(BX)
+	VMOVDQU Y7, 224(BX)
+	JMP     stored123
+
+around122:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored119:
-stored108:
-	JMP stored105
+stored123:
+stored112:
+	JMP stored109
 
-empty99:
+empty103:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed104
+	JNE     summed108
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around120
+	JNE     around124
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
@@ -23484,9 +23764,9 @@ empty99:
 	VMOVDQU Y0, 160(BX)
 	VMOVDQU Y0, 192(BX)
 	VMOVDQU Y0, 224(BX)
-	JMP     stored121
+	JMP     stored125
 
-around120:
+around124:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
@@ -23496,34 +23776,38 @@ around120:
 	VMOVNTDQ Y0, 192(BX)
 	VMOVNTDQ Y0, 224(BX)
 
-stored121:
-	JMP stored105
+stored125:
+	JMP stored109
 
-tooMany97:
+tooMany100:
 	MOVQ R8, results+24(FP)
 
-over98:
+over101:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile94
+	JMP  tile97
 
-narrower95:
+narrower98:
 	CMPQ R10, $0x00000010
-	JLT  narrower123
+	JLT  narrower127
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over126
+	JGE  over130
 
-result124:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany125
+result128:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few131
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany129
+
+few131:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -23532,7 +23816,7 @@ result124:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty127
+	JGE     empty132
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23542,9 +23826,9 @@ result124:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows129
+	JGE     rows134
 
-row128:
+row133:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -23577,13 +23861,13 @@ row128:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row128
+	JLT          row133
 
-rows129:
+rows134:
 	CMPQ R13, DI
-	JGE  rows131
+	JGE  rows136
 
-row130:
+row135:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -23612,38 +23896,38 @@ row130:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row130
+	JLT          row135
 
-rows131:
-summed132:
+rows136:
+summed137:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special134
+	JNE     special139
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 
-stored133:
+stored138:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result124
-	JMP  over126
+	JLT  result128
+	JMP  over130
 
-special134:
+special139:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow135
+	JEQ     narrow140
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored136
+	JMP     stored141
 
-narrow135:
+narrow140:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip137
+	JEQ          skip142
 	SUBQ         SI, DI
-	JEQ          empty138
+	JEQ          empty143
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   DI, X4, X4
@@ -23653,10 +23937,10 @@ narrow135:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty138:
-skip137:
+empty143:
+skip142:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip139
+	JEQ     skip144
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -23666,83 +23950,87 @@ skip137:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip139:
+skip144:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around140
+	JNE     around145
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored141
+	JMP     stored146
 
-around140:
+around145:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored141:
+stored146:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around142
+	JNE     around147
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored143
+	JMP     stored148
 
-around142:
+around147:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored143:
-stored136:
-	JMP stored133
+stored148:
+stored141:
+	JMP stored138
 
-empty127:
+empty132:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed132
+	JNE     summed137
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around144
+	JNE     around149
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored145
+	JMP     stored150
 
-around144:
+around149:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored145:
-	JMP stored133
+stored150:
+	JMP stored138
 
-tooMany125:
+tooMany129:
 	MOVQ R8, results+24(FP)
 
-over126:
+over130:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower123:
+narrower127:
 	CMPQ R10, $0x00000008
-	JLT  narrower147
+	JLT  narrower152
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over150
+	JGE  over155
 
-result148:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany149
+result153:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few156
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany154
+
+few156:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty151
+	JGE     empty157
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23752,9 +24040,9 @@ result148:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows153
+	JGE     rows159
 
-row152:
+row158:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -23776,13 +24064,13 @@ row152:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row152
+	JLT          row158
 
-rows153:
+rows159:
 	CMPQ R13, DI
-	JGE  rows155
+	JGE  rows161
 
-row154:
+row160:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -23801,34 +24089,34 @@ row154:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row154
+	JLT          row160
 
-rows155:
-summed156:
+rows161:
+summed162:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special158
+	JNE     special164
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 
-stored157:
+stored163:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result148
-	JMP  over150
+	JLT  result153
+	JMP  over155
 
-special158:
+special164:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow159
+	JEQ     narrow165
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored160
+	JMP     stored166
 
-narrow159:
+narrow165:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip161
+	JEQ          skip167
 	SUBQ         SI, DI
-	JEQ          empty162
+	JEQ          empty168
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -23836,55 +24124,55 @@ narrow159:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty162:
-skip161:
+empty168:
+skip167:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip163
+	JEQ     skip169
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip163:
+skip169:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around164
+	JNE     around170
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored165
+	JMP     stored171
 
-around164:
+around170:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored165:
-stored160:
-	JMP stored157
+stored171:
+stored166:
+	JMP stored163
 
-empty151:
+empty157:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed156
+	JNE     summed162
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around166
+	JNE     around172
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored167
+	JMP     stored173
 
-around166:
+around172:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored167:
-	JMP stored157
+stored173:
+	JMP stored163
 
-tooMany149:
+tooMany154:
 	MOVQ R8, results+24(FP)
 
-over150:
+over155:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower147:
+narrower152:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -23899,22 +24187,22 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none168
+	JEQ   none174
 	SUBQ  positions+32(FP), AX
 
-none168:
+none174:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile169:
+tile175:
 	CMPQ R10, $0x00000010
-	JLT  narrower170
+	JLT  narrower176
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over173
+	JGE  over179
 
-result171:
+result177:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -23924,7 +24212,7 @@ result171:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty174
+	JGE     empty180
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -23940,9 +24228,9 @@ result171:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows183
 
-row176:
+row182:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -23976,13 +24264,13 @@ row176:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row176
+	JLT        row182
 
-rows177:
+rows183:
 	CMPQ R11, DI
-	JGE  rows179
+	JGE  rows185
 
-row178:
+row184:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -24012,16 +24300,16 @@ row178:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row178
+	JLT       row184
 
-rows179:
+rows185:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none180
+	JEQ        none186
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -24046,10 +24334,10 @@ rows179:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(DI)
 
-none180:
-	JMP stored175
+none186:
+	JMP stored181
 
-empty174:
+empty180:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24060,7 +24348,7 @@ empty174:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none181
+	JEQ     none187
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24073,30 +24361,30 @@ empty174:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none181:
-stored175:
+none187:
+stored181:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result171
-	JMP  over173
+	JLT  result177
+	JMP  over179
 	MOVQ R8, results+24(FP)
 
-over173:
+over179:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile169
+	JMP  tile175
 
-narrower170:
+narrower176:
 	CMPQ R10, $0x00000008
-	JLT  narrower183
+	JLT  narrower189
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over186
+	JGE  over192
 
-result184:
+result190:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -24106,7 +24394,7 @@ result184:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty187
+	JGE     empty193
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -24118,9 +24406,9 @@ result184:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows190
+	JGE     rows196
 
-row189:
+row195:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -24141,13 +24429,13 @@ row189:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row189
+	JLT        row195
 
-rows190:
+rows196:
 	CMPQ R11, DI
-	JGE  rows192
+	JGE  rows198
 
-row191:
+row197:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -24165,14 +24453,14 @@ row191:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row191
+	JLT       row197
 
-rows192:
+rows198:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none193
+	JEQ        none199
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -24189,17 +24477,17 @@ rows192:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(DI)
 
-none193:
-	JMP stored188
+none199:
+	JMP stored194
 
-empty187:
+empty193:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none194
+	JEQ     none200
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24210,21 +24498,21 @@ empty187:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none194:
-stored188:
+none200:
+stored194:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result184
-	JMP  over186
+	JLT  result190
+	JMP  over192
 	MOVQ R8, results+24(FP)
 
-over186:
+over192:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower183:
+narrower189:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -24249,13 +24537,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -24268,9 +24560,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -24280,9 +24572,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -24326,13 +24618,13 @@ row9:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y8
@@ -24372,20 +24664,20 @@ row11:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24418,13 +24710,13 @@ row13:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y8
@@ -24453,13 +24745,13 @@ row15:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row15
+	JLT       row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special19
+	JNE       special20
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -24529,16 +24821,16 @@ summed17:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -24547,13 +24839,13 @@ special19:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -24567,10 +24859,10 @@ narrow20:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip24
+	JEQ       skip25
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -24596,7 +24888,7 @@ skip22:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip24:
+skip25:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -24614,14 +24906,14 @@ skip24:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU   Y0, (AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Y0, (AX)
 
-stored26:
+stored27:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -24639,14 +24931,14 @@ stored26:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y0, 32(AX)
 
-stored28:
+stored29:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -24664,14 +24956,14 @@ stored28:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Y0, 64(AX)
 
-stored30:
+stored31:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -24689,36 +24981,36 @@ stored30:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ Y0, 96(AX)
 
-stored32:
-stored21:
-	JMP stored18
+stored33:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed17
+	JNE     summed18
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around33
+	JNE     around34
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored34
+	JMP     stored35
 
-around33:
+around34:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored34:
-	JMP stored18
+stored35:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -24727,29 +25019,33 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip35
+	JEQ   skip36
 	ADDQ  $0x00000080, to+56(FP)
 
-skip35:
+skip36:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower37
+	JLT  narrower38
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over41
 
-result38:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany39
+result39:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few42
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany40
+
+few42:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -24758,9 +25054,9 @@ result38:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty42
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none43
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -24770,9 +25066,9 @@ result38:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows45
+	JGE     rows47
 
-row44:
+row46:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -24799,13 +25095,13 @@ row44:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row44
+	JLT          row46
 
-rows45:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y4
@@ -24829,20 +25125,20 @@ row46:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed41
+rows49:
+	JMP summed43
 
-none43:
+none45:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows51
 
-row48:
+row50:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24862,13 +25158,13 @@ row48:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row48
+	JLT        row50
 
-rows49:
+rows51:
 	CMPQ R10, SI
-	JGE  rows51
+	JGE  rows53
 
-row50:
+row52:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y4
@@ -24885,13 +25181,13 @@ row50:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row50
+	JLT       row52
 
-rows51:
-summed41:
-summed52:
+rows53:
+summed43:
+summed54:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special54
+	JNE       special56
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -24927,27 +25223,27 @@ summed52:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored53:
+stored55:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result39
+	JMP  over41
 
-special54:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow57
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored56
+	JMP     stored58
 
-narrow55:
+narrow57:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip57
+	JEQ          skip59
 	SUBQ         BX, SI
-	JEQ          empty58
+	JEQ          empty60
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -24957,10 +25253,10 @@ narrow55:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty58:
-skip57:
+empty60:
+skip59:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip59
+	JEQ       skip61
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -24974,7 +25270,7 @@ skip57:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip59:
+skip61:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -24992,14 +25288,14 @@ skip59:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around60
+	JNE       around62
 	VMOVDQU   Y0, (AX)
-	JMP       stored61
+	JMP       stored63
 
-around60:
+around62:
 	VMOVNTDQ Y0, (AX)
 
-stored61:
+stored63:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25017,71 +25313,75 @@ stored61:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around64
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ Y0, 32(AX)
-
-stored63:
-stored56:
-	JMP stored53
-
-empty42:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed52
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around64
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored65
+	JMP       stored65
 
 around64:
-	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
 stored65:
-	JMP stored53
+stored58:
+	JMP stored55
 
-tooMany39:
+empty44:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed54
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around66
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored67
+
+around66:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored67:
+	JMP stored55
+
+tooMany40:
 	MOVQ DI, results+24(FP)
 
-over40:
+over41:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip66
+	JEQ   skip68
 	ADDQ  $0x00000040, to+56(FP)
 
-skip66:
+skip68:
 	SUBQ $0x00000020, R9
 
-narrower37:
+narrower38:
 	CMPQ R9, $0x00000010
-	JLT  narrower68
+	JLT  narrower70
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over73
 
-result69:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany70
+result71:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few74
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany72
+
+few74:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty76
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none77
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -25091,9 +25391,9 @@ result69:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows79
 
-row75:
+row78:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -25112,13 +25412,13 @@ row75:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row78
 
-rows76:
+rows79:
 	CMPQ R11, SI
-	JGE  rows78
+	JGE  rows81
 
-row77:
+row80:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y2
@@ -25134,20 +25434,20 @@ row77:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row77
+	JLT          row80
 
-rows78:
-	JMP summed72
+rows81:
+	JMP summed75
 
-none74:
+none77:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows80
+	JGE     rows83
 
-row79:
+row82:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -25161,13 +25461,13 @@ row79:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row79
+	JLT        row82
 
-rows80:
+rows83:
 	CMPQ R10, SI
-	JGE  rows82
+	JGE  rows85
 
-row81:
+row84:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y2
@@ -25178,13 +25478,13 @@ row81:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row81
+	JLT       row84
 
-rows82:
-summed72:
-summed83:
+rows85:
+summed75:
+summed86:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special85
+	JNE       special88
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -25203,25 +25503,25 @@ summed83:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored84:
+stored87:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result71
+	JMP  over73
 
-special85:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow89
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored87
+	JMP     stored90
 
-narrow86:
+narrow89:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip88
+	JEQ          skip91
 	SUBQ         BX, SI
-	JEQ          empty89
+	JEQ          empty92
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -25229,10 +25529,10 @@ narrow86:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty89:
-skip88:
+empty92:
+skip91:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip90
+	JEQ       skip93
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -25240,7 +25540,7 @@ skip88:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip90:
+skip93:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -25258,45 +25558,45 @@ skip90:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around91
+	JNE       around94
 	VMOVDQU   Y0, (AX)
-	JMP       stored92
+	JMP       stored95
 
-around91:
+around94:
 	VMOVNTDQ Y0, (AX)
 
-stored92:
-stored87:
-	JMP stored84
+stored95:
+stored90:
+	JMP stored87
 
-empty73:
+empty76:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed83
+	JNE     summed86
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around93
+	JNE     around96
 	VMOVDQU Y0, (AX)
-	JMP     stored94
+	JMP     stored97
 
-around93:
+around96:
 	VMOVNTDQ Y0, (AX)
 
-stored94:
-	JMP stored84
+stored97:
+	JMP stored87
 
-tooMany70:
+tooMany72:
 	MOVQ DI, results+24(FP)
 
-over71:
+over73:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip95
+	JEQ   skip98
 	ADDQ  $0x00000020, to+56(FP)
 
-skip95:
+skip98:
 	SUBQ $0x00000010, R9
 
-narrower68:
+narrower70:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -25330,22 +25630,26 @@ TEXT ·sumRowsAVX2F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile96:
+tile99:
 	CMPQ R9, $0x00000040
-	JLT  narrower97
+	JLT  narrower100
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over100
+	JGE  over103
 
-result98:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany99
+result101:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few104
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany102
+
+few104:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -25358,9 +25662,9 @@ result98:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty102
+	JGE     empty106
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none103
+	JEQ     none107
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -25370,9 +25674,9 @@ result98:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows109
 
-row104:
+row108:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -25401,13 +25705,13 @@ row104:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row104
+	JLT          row108
 
-rows105:
+rows109:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows111
 
-row106:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -25430,20 +25734,20 @@ row106:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row106
+	JLT          row110
 
-rows107:
-	JMP summed101
+rows111:
+	JMP summed105
 
-none103:
+none107:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows113
 
-row108:
+row112:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -25462,13 +25766,13 @@ row108:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row112
 
-rows109:
+rows113:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows115
 
-row110:
+row114:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -25481,13 +25785,13 @@ row110:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row110
+	JLT    row114
 
-rows111:
-summed101:
-summed112:
+rows115:
+summed105:
+summed116:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special114
+	JNE       special118
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25557,16 +25861,16 @@ summed112:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored113:
+stored117:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result98
-	JMP  over100
+	JLT  result101
+	JMP  over103
 
-special114:
+special118:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow119
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -25575,13 +25879,13 @@ special114:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored116
+	JMP     stored120
 
-narrow115:
+narrow119:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
+	JEQ          skip121
 	SUBQ         BX, SI
-	JEQ          empty118
+	JEQ          empty122
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -25595,10 +25899,10 @@ narrow115:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty118:
-skip117:
+empty122:
+skip121:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip119
+	JEQ       skip123
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25624,7 +25928,7 @@ skip117:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip119:
+skip123:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25642,14 +25946,14 @@ skip119:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around124
 	VMOVDQU   Y0, (AX)
-	JMP       stored121
+	JMP       stored125
 
-around120:
+around124:
 	VMOVNTDQ Y0, (AX)
 
-stored121:
+stored125:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25667,14 +25971,14 @@ stored121:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
+	JNE       around126
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored123
+	JMP       stored127
 
-around122:
+around126:
 	VMOVNTDQ Y0, 32(AX)
 
-stored123:
+stored127:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25692,14 +25996,14 @@ stored123:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around124
+	JNE       around128
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored125
+	JMP       stored129
 
-around124:
+around128:
 	VMOVNTDQ Y0, 64(AX)
 
-stored125:
+stored129:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25717,67 +26021,71 @@ stored125:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around126
+	JNE       around130
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored127
+	JMP       stored131
 
-around126:
+around130:
 	VMOVNTDQ Y0, 96(AX)
 
-stored127:
-stored116:
-	JMP stored113
+stored131:
+stored120:
+	JMP stored117
 
-empty102:
+empty106:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed112
+	JNE     summed116
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around128
+	JNE     around132
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored129
+	JMP     stored133
 
-around128:
+around132:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored129:
-	JMP stored113
+stored133:
+	JMP stored117
 
-tooMany99:
+tooMany102:
 	MOVQ DI, results+24(FP)
 
-over100:
+over103:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip130
+	JEQ   skip134
 	ADDQ  $0x00000080, to+56(FP)
 
-skip130:
+skip134:
 	SUBQ $0x00000040, R9
-	JMP  tile96
+	JMP  tile99
 
-narrower97:
+narrower100:
 	CMPQ R9, $0x00000020
-	JLT  narrower132
+	JLT  narrower136
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over135
+	JGE  over139
 
-result133:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany134
+result137:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few140
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany138
+
+few140:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -25786,9 +26094,9 @@ result133:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty137
+	JGE     empty142
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none138
+	JEQ     none143
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -25798,9 +26106,9 @@ result133:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows140
+	JGE     rows145
 
-row139:
+row144:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -25819,13 +26127,13 @@ row139:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row139
+	JLT          row144
 
-rows140:
+rows145:
 	CMPQ R11, SI
-	JGE  rows142
+	JGE  rows147
 
-row141:
+row146:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -25840,20 +26148,20 @@ row141:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row141
+	JLT          row146
 
-rows142:
-	JMP summed136
+rows147:
+	JMP summed141
 
-none138:
+none143:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows144
+	JGE     rows149
 
-row143:
+row148:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -25866,13 +26174,13 @@ row143:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row143
+	JLT        row148
 
-rows144:
+rows149:
 	CMPQ R10, SI
-	JGE  rows146
+	JGE  rows151
 
-row145:
+row150:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -25881,13 +26189,13 @@ row145:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row145
+	JLT    row150
 
-rows146:
-summed136:
-summed147:
+rows151:
+summed141:
+summed152:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special149
+	JNE       special154
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25923,27 +26231,27 @@ summed147:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored148:
+stored153:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result133
-	JMP  over135
+	JLT  result137
+	JMP  over139
 
-special149:
+special154:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow150
+	JEQ     narrow155
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored151
+	JMP     stored156
 
-narrow150:
+narrow155:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip152
+	JEQ          skip157
 	SUBQ         BX, SI
-	JEQ          empty153
+	JEQ          empty158
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -25953,10 +26261,10 @@ narrow150:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty153:
-skip152:
+empty158:
+skip157:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip154
+	JEQ       skip159
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25970,7 +26278,7 @@ skip152:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip154:
+skip159:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25988,14 +26296,14 @@ skip154:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around155
+	JNE       around160
 	VMOVDQU   Y0, (AX)
-	JMP       stored156
+	JMP       stored161
 
-around155:
+around160:
 	VMOVNTDQ Y0, (AX)
 
-stored156:
+stored161:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26013,71 +26321,75 @@ stored156:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around157
+	JNE       around162
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored158
+	JMP       stored163
 
-around157:
+around162:
 	VMOVNTDQ Y0, 32(AX)
 
-stored158:
-stored151:
-	JMP stored148
+stored163:
+stored156:
+	JMP stored153
 
-empty137:
+empty142:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed147
+	JNE     summed152
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around159
+	JNE     around164
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored160
+	JMP     stored165
 
-around159:
+around164:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored160:
-	JMP stored148
+stored165:
+	JMP stored153
 
-tooMany134:
+tooMany138:
 	MOVQ DI, results+24(FP)
 
-over135:
+over139:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip161
+	JEQ   skip166
 	ADDQ  $0x00000040, to+56(FP)
 
-skip161:
+skip166:
 	SUBQ $0x00000020, R9
 
-narrower132:
+narrower136:
 	CMPQ R9, $0x00000010
-	JLT  narrower163
+	JLT  narrower168
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over166
+	JGE  over171
 
-result164:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany165
+result169:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few172
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany170
+
+few172:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty168
+	JGE     empty174
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none169
+	JEQ     none175
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -26087,9 +26399,9 @@ result164:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows171
+	JGE     rows177
 
-row170:
+row176:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -26103,13 +26415,13 @@ row170:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row170
+	JLT          row176
 
-rows171:
+rows177:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows179
 
-row172:
+row178:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -26120,20 +26432,20 @@ row172:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row178
 
-rows173:
-	JMP summed167
+rows179:
+	JMP summed173
 
-none169:
+none175:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows181
 
-row174:
+row180:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -26143,26 +26455,26 @@ row174:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row174
+	JLT        row180
 
-rows175:
+rows181:
 	CMPQ R10, SI
-	JGE  rows177
+	JGE  rows183
 
-row176:
+row182:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row176
+	JLT    row182
 
-rows177:
-summed167:
-summed178:
+rows183:
+summed173:
+summed184:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special180
+	JNE       special186
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26181,25 +26493,25 @@ summed178:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored179:
+stored185:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result164
-	JMP  over166
+	JLT  result169
+	JMP  over171
 
-special180:
+special186:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow181
+	JEQ     narrow187
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored182
+	JMP     stored188
 
-narrow181:
+narrow187:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
+	JEQ          skip189
 	SUBQ         BX, SI
-	JEQ          empty184
+	JEQ          empty190
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -26207,10 +26519,10 @@ narrow181:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty184:
-skip183:
+empty190:
+skip189:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip185
+	JEQ       skip191
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -26218,7 +26530,7 @@ skip183:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip185:
+skip191:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26236,45 +26548,45 @@ skip185:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around186
+	JNE       around192
 	VMOVDQU   Y0, (AX)
-	JMP       stored187
+	JMP       stored193
 
-around186:
+around192:
 	VMOVNTDQ Y0, (AX)
 
-stored187:
-stored182:
-	JMP stored179
+stored193:
+stored188:
+	JMP stored185
 
-empty168:
+empty174:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed178
+	JNE     summed184
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
+	JNE     around194
 	VMOVDQU Y0, (AX)
-	JMP     stored189
+	JMP     stored195
 
-around188:
+around194:
 	VMOVNTDQ Y0, (AX)
 
-stored189:
-	JMP stored179
+stored195:
+	JMP stored185
 
-tooMany165:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over166:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip190
+	JEQ   skip196
 	ADDQ  $0x00000020, to+56(FP)
 
-skip190:
+skip196:
 	SUBQ $0x00000010, R9
 
-narrower163:
+narrower168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -26289,29 +26601,33 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none191
+	JEQ   none197
 	SUBQ  positions+32(FP), AX
 
-none191:
+none197:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile192:
+tile198:
 	CMPQ R10, $0x00000040
-	JLT  narrower193
+	JLT  narrower199
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over196
+	JGE  over202
 
-result194:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany195
+result200:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few203
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+
+few203:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -26324,7 +26640,7 @@ result194:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty197
+	JGE     empty204
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -26334,9 +26650,9 @@ result194:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows199
+	JGE     rows206
 
-row198:
+row205:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -26389,13 +26705,13 @@ row198:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row198
+	JLT          row205
 
-rows199:
+rows206:
 	CMPQ R13, DI
-	JGE  rows201
+	JGE  rows208
 
-row200:
+row207:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -26444,12 +26760,12 @@ row200:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row200
+	JLT          row207
 
-rows201:
-summed202:
+rows208:
+summed209:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special204
+	JNE       special211
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -26519,16 +26835,16 @@ summed202:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(BX)
 
-stored203:
+stored210:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result200
+	JMP  over202
 
-special204:
+special211:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow205
+	JEQ     narrow212
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -26537,13 +26853,13 @@ special204:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored206
+	JMP     stored213
 
-narrow205:
+narrow212:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip207
+	JEQ          skip214
 	SUBQ         SI, DI
-	JEQ          empty208
+	JEQ          empty215
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -26557,10 +26873,10 @@ narrow205:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty208:
-skip207:
+empty215:
+skip214:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip209
+	JEQ       skip216
 	VPMOVZXWD (BX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -26586,7 +26902,7 @@ skip207:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip209:
+skip216:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -26604,14 +26920,14 @@ skip209:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around217
 	VMOVDQU   Y0, (BX)
-	JMP       stored211
+	JMP       stored218
 
-around210:
+around217:
 	VMOVNTDQ Y0, (BX)
 
-stored211:
+stored218:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26629,14 +26945,14 @@ stored211:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around219
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored213
+	JMP       stored220
 
-around212:
+around219:
 	VMOVNTDQ Y0, 32(BX)
 
-stored213:
+stored220:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -26654,14 +26970,14 @@ stored213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around221
 	VMOVDQU   Y0, 64(BX)
-	JMP       stored215
+	JMP       stored222
 
-around214:
+around221:
 	VMOVNTDQ Y0, 64(BX)
 
-stored215:
+stored222:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -26679,67 +26995,71 @@ stored215:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around223
 	VMOVDQU   Y0, 96(BX)
-	JMP       stored217
+	JMP       stored224
 
-around216:
+around223:
 	VMOVNTDQ Y0, 96(BX)
 
-stored217:
-stored206:
-	JMP stored203
+stored224:
+stored213:
+	JMP stored210
 
-empty197:
+empty204:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed202
+	JNE     summed209
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around218
+	JNE     around225
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored219
+	JMP     stored226
 
-around218:
+around225:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored219:
-	JMP stored203
+stored226:
+	JMP stored210
 
-tooMany195:
+tooMany201:
 	MOVQ R8, results+24(FP)
 
-over196:
+over202:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip220
+	JEQ   skip227
 	ADDQ  $0x00000080, to+72(FP)
 
-skip220:
+skip227:
 	SUBQ $0x00000040, R10
-	JMP  tile192
+	JMP  tile198
 
-narrower193:
+narrower199:
 	CMPQ R10, $0x00000020
-	JLT  narrower222
+	JLT  narrower229
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over225
+	JGE  over232
 
-result223:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany224
+result230:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few233
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany231
+
+few233:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -26748,7 +27068,7 @@ result223:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty226
+	JGE     empty234
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -26758,9 +27078,9 @@ result223:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows228
+	JGE     rows236
 
-row227:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -26792,13 +27112,13 @@ row227:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row227
+	JLT          row235
 
-rows228:
+rows236:
 	CMPQ R13, DI
-	JGE  rows230
+	JGE  rows238
 
-row229:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -26827,12 +27147,12 @@ row229:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row229
+	JLT          row237
 
-rows230:
-summed231:
+rows238:
+summed239:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special233
+	JNE       special241
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26868,27 +27188,27 @@ summed231:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 
-stored232:
+stored240:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result230
+	JMP  over232
 
-special233:
+special241:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow234
+	JEQ     narrow242
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored235
+	JMP     stored243
 
-narrow234:
+narrow242:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip236
+	JEQ          skip244
 	SUBQ         SI, DI
-	JEQ          empty237
+	JEQ          empty245
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -26898,10 +27218,10 @@ narrow234:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty237:
-skip236:
+empty245:
+skip244:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip238
+	JEQ       skip246
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26915,7 +27235,7 @@ skip236:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip238:
+skip246:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26933,14 +27253,14 @@ skip238:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around239
+	JNE       around247
 	VMOVDQU   Y0, (BX)
-	JMP       stored240
+	JMP       stored248
 
-around239:
+around247:
 	VMOVNTDQ Y0, (BX)
 
-stored240:
+stored248:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26958,69 +27278,73 @@ stored240:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around249
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored242
+	JMP       stored250
 
-around241:
+around249:
 	VMOVNTDQ Y0, 32(BX)
 
-stored242:
-stored235:
-	JMP stored232
+stored250:
+stored243:
+	JMP stored240
 
-empty226:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed231
+	JNE     summed239
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around243
+	JNE     around251
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored244
+	JMP     stored252
 
-around243:
+around251:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored244:
-	JMP stored232
+stored252:
+	JMP stored240
 
-tooMany224:
+tooMany231:
 	MOVQ R8, results+24(FP)
 
-over225:
+over232:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip245
+	JEQ   skip253
 	ADDQ  $0x00000040, to+72(FP)
 
-skip245:
+skip253:
 	SUBQ $0x00000020, R10
 
-narrower222:
+narrower229:
 	CMPQ R10, $0x00000010
-	JLT  narrower247
+	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over250
+	JGE  over258
 
-result248:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany249
+result256:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few259
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany257
+
+few259:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty251
+	JGE     empty260
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27030,9 +27354,9 @@ result248:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows253
+	JGE     rows262
 
-row252:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -27054,13 +27378,13 @@ row252:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row252
+	JLT          row261
 
-rows253:
+rows262:
 	CMPQ R13, DI
-	JGE  rows255
+	JGE  rows264
 
-row254:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -27079,12 +27403,12 @@ row254:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row254
+	JLT          row263
 
-rows255:
-summed256:
+rows264:
+summed265:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special258
+	JNE       special267
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27103,25 +27427,25 @@ summed256:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 
-stored257:
+stored266:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result248
-	JMP  over250
+	JLT  result256
+	JMP  over258
 
-special258:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow259
+	JEQ     narrow268
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored260
+	JMP     stored269
 
-narrow259:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip261
+	JEQ          skip270
 	SUBQ         SI, DI
-	JEQ          empty262
+	JEQ          empty271
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -27129,10 +27453,10 @@ narrow259:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty262:
-skip261:
+empty271:
+skip270:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip263
+	JEQ       skip272
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -27140,7 +27464,7 @@ skip261:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip263:
+skip272:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27158,45 +27482,45 @@ skip263:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around264
+	JNE       around273
 	VMOVDQU   Y0, (BX)
-	JMP       stored265
+	JMP       stored274
 
-around264:
+around273:
 	VMOVNTDQ Y0, (BX)
 
-stored265:
-stored260:
-	JMP stored257
+stored274:
+stored269:
+	JMP stored266
 
-empty251:
+empty260:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed256
+	JNE     summed265
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around266
+	JNE     around275
 	VMOVDQU Y0, (BX)
-	JMP     stored267
+	JMP     stored276
 
-around266:
+around275:
 	VMOVNTDQ Y0, (BX)
 
-stored267:
-	JMP stored257
+stored276:
+	JMP stored266
 
-tooMany249:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over250:
+over258:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip268
+	JEQ   skip277
 	ADDQ  $0x00000020, to+72(FP)
 
-skip268:
+skip277:
 	SUBQ $0x00000010, R10
 
-narrower247:
+narrower255:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -27211,22 +27535,22 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none269
+	JEQ   none278
 	SUBQ  positions+32(FP), AX
 
-none269:
+none278:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile270:
+tile279:
 	CMPQ R10, $0x00000020
-	JLT  narrower271
+	JLT  narrower280
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over274
+	JGE  over283
 
-result272:
+result281:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -27236,7 +27560,7 @@ result272:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty275
+	JGE     empty284
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27252,9 +27576,9 @@ result272:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows278
+	JGE     rows287
 
-row277:
+row286:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -27291,13 +27615,13 @@ row277:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row277
+	JLT        row286
 
-rows278:
+rows287:
 	CMPQ R11, DI
-	JGE  rows280
+	JGE  rows289
 
-row279:
+row288:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -27331,9 +27655,9 @@ row279:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row279
+	JLT       row288
 
-rows280:
+rows289:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -27346,7 +27670,7 @@ rows280:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none281
+	JEQ          none290
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -27395,10 +27719,10 @@ rows280:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none281:
-	JMP stored276
+none290:
+	JMP stored285
 
-empty275:
+empty284:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -27415,7 +27739,7 @@ empty275:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none282
+	JEQ       none291
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -27432,30 +27756,30 @@ empty275:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none282:
-stored276:
+none291:
+stored285:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result272
-	JMP  over274
+	JLT  result281
+	JMP  over283
 	MOVQ R8, results+24(FP)
 
-over274:
+over283:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile270
+	JMP  tile279
 
-narrower271:
+narrower280:
 	CMPQ R10, $0x00000010
-	JLT  narrower284
+	JLT  narrower293
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over287
+	JGE  over296
 
-result285:
+result294:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -27465,7 +27789,7 @@ result285:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty288
+	JGE     empty297
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27477,9 +27801,9 @@ result285:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows291
+	JGE     rows300
 
-row290:
+row299:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -27502,13 +27826,13 @@ row290:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row290
+	JLT        row299
 
-rows291:
+rows300:
 	CMPQ R11, DI
-	JGE  rows293
+	JGE  rows302
 
-row292:
+row301:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -27528,9 +27852,9 @@ row292:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row292
+	JLT       row301
 
-rows293:
+rows302:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -27538,7 +27862,7 @@ rows293:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none294
+	JEQ          none303
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -27567,10 +27891,10 @@ rows293:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none294:
-	JMP stored289
+none303:
+	JMP stored298
 
-empty288:
+empty297:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -27580,7 +27904,7 @@ empty288:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none295
+	JEQ       none304
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -27593,21 +27917,21 @@ empty288:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none295:
-stored289:
+none304:
+stored298:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result285
-	JMP  over287
+	JLT  result294
+	JMP  over296
 	MOVQ R8, results+24(FP)
 
-over287:
+over296:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower284:
+narrower293:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -27632,13 +27956,17 @@ tile1:
 	JGE  over5
 
 result3:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany4
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few6
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+
+few6:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -27651,9 +27979,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty7
+	JGE     empty8
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none8
+	JEQ     none9
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -27663,9 +27991,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows10
+	JGE     rows11
 
-row9:
+row10:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -27701,13 +28029,13 @@ row9:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row9
+	JLT          row10
 
-rows10:
+rows11:
 	CMPQ R11, SI
-	JGE  rows12
+	JGE  rows13
 
-row11:
+row12:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X8
@@ -27739,20 +28067,20 @@ row11:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row11
+	JLT          row12
 
-rows12:
-	JMP summed6
+rows13:
+	JMP summed7
 
-none8:
+none9:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27777,13 +28105,13 @@ row13:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row13
+	JLT        row14
 
-rows14:
+rows15:
 	CMPQ R10, SI
-	JGE  rows16
+	JGE  rows17
 
-row15:
+row16:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y8
@@ -27804,13 +28132,13 @@ row15:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row15
+	JLT       row16
 
-rows16:
-summed6:
-summed17:
+rows17:
+summed7:
+summed18:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special19
+	JNE       special20
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -27828,16 +28156,16 @@ summed17:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored18:
+stored19:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special19:
+special20:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow20
+	JEQ     narrow21
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -27846,13 +28174,13 @@ special19:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored21
+	JMP     stored22
 
-narrow20:
+narrow21:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip22
+	JEQ          skip23
 	SUBQ         BX, SI
-	JEQ          empty23
+	JEQ          empty24
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -27866,10 +28194,10 @@ narrow20:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty23:
-skip22:
+empty24:
+skip23:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip24
+	JEQ       skip25
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -27887,81 +28215,81 @@ skip22:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip24:
+skip25:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around26
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored26:
+stored27:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored28:
+stored29:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around30
 	VMOVDQU   X0, 64(AX)
 	VMOVDQU   X1, 80(AX)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ X0, 64(AX)
 	VMOVNTDQ X1, 80(AX)
 
-stored30:
+stored31:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around32
 	VMOVDQU   X0, 96(AX)
 	VMOVDQU   X1, 112(AX)
-	JMP       stored32
+	JMP       stored33
 
-around31:
+around32:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored32:
-stored21:
-	JMP stored18
+stored33:
+stored22:
+	JMP stored19
 
-empty7:
+empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed17
+	JNE     summed18
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around33
+	JNE     around34
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored34
+	JMP     stored35
 
-around33:
+around34:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored34:
-	JMP stored18
+stored35:
+	JMP stored19
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -27970,29 +28298,33 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip35
+	JEQ   skip36
 	ADDQ  $0x00000080, to+56(FP)
 
-skip35:
+skip36:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower37
+	JLT  narrower38
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over41
 
-result38:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany39
+result39:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few42
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany40
+
+few42:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -28001,9 +28333,9 @@ result38:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty42
+	JGE     empty44
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none43
+	JEQ     none45
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -28013,9 +28345,9 @@ result38:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows45
+	JGE     rows47
 
-row44:
+row46:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28038,13 +28370,13 @@ row44:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row44
+	JLT          row46
 
-rows45:
+rows47:
 	CMPQ R11, SI
-	JGE  rows47
+	JGE  rows49
 
-row46:
+row48:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X4
@@ -28064,20 +28396,20 @@ row46:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row46
+	JLT          row48
 
-rows47:
-	JMP summed41
+rows49:
+	JMP summed43
 
-none43:
+none45:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows49
+	JGE     rows51
 
-row48:
+row50:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28093,13 +28425,13 @@ row48:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row48
+	JLT        row50
 
-rows49:
+rows51:
 	CMPQ R10, SI
-	JGE  rows51
+	JGE  rows53
 
-row50:
+row52:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
@@ -28112,13 +28444,13 @@ row50:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row50
+	JLT       row52
 
-rows51:
-summed41:
-summed52:
+rows53:
+summed43:
+summed54:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special54
+	JNE       special56
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -28128,27 +28460,27 @@ summed52:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored53:
+stored55:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result39
+	JMP  over41
 
-special54:
+special56:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow57
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored56
+	JMP     stored58
 
-narrow55:
+narrow57:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip57
+	JEQ          skip59
 	SUBQ         BX, SI
-	JEQ          empty58
+	JEQ          empty60
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -28158,10 +28490,10 @@ narrow55:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty58:
-skip57:
+empty60:
+skip59:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip59
+	JEQ       skip61
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -28171,90 +28503,94 @@ skip57:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip59:
+skip61:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around60
+	JNE       around62
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored61
-
-around60:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored61:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
 	JMP       stored63
 
 around62:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored63:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around64
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored65
+
+around64:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored63:
-stored56:
-	JMP stored53
+stored65:
+stored58:
+	JMP stored55
 
-empty42:
+empty44:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed52
+	JNE     summed54
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around64
+	JNE     around66
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored65
+	JMP     stored67
 
-around64:
+around66:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored65:
-	JMP stored53
+stored67:
+	JMP stored55
 
-tooMany39:
+tooMany40:
 	MOVQ DI, results+24(FP)
 
-over40:
+over41:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip66
+	JEQ   skip68
 	ADDQ  $0x00000040, to+56(FP)
 
-skip66:
+skip68:
 	SUBQ $0x00000020, R9
 
-narrower37:
+narrower38:
 	CMPQ R9, $0x00000010
-	JLT  narrower68
+	JLT  narrower70
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over73
 
-result69:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany70
+result71:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few74
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany72
+
+few74:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty73
+	JGE     empty76
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none74
+	JEQ     none77
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -28264,9 +28600,9 @@ result69:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows76
+	JGE     rows79
 
-row75:
+row78:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28283,13 +28619,13 @@ row75:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row75
+	JLT          row78
 
-rows76:
+rows79:
 	CMPQ R11, SI
-	JGE  rows78
+	JGE  rows81
 
-row77:
+row80:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X2
@@ -28303,20 +28639,20 @@ row77:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row77
+	JLT          row80
 
-rows78:
-	JMP summed72
+rows81:
+	JMP summed75
 
-none74:
+none77:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows80
+	JGE     rows83
 
-row79:
+row82:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28328,13 +28664,13 @@ row79:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row79
+	JLT        row82
 
-rows80:
+rows83:
 	CMPQ R10, SI
-	JGE  rows82
+	JGE  rows85
 
-row81:
+row84:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y2
@@ -28343,37 +28679,37 @@ row81:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row81
+	JLT       row84
 
-rows82:
-summed72:
-summed83:
+rows85:
+summed75:
+summed86:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special85
+	JNE       special88
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored84:
+stored87:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result71
+	JMP  over73
 
-special85:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow89
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored87
+	JMP     stored90
 
-narrow86:
+narrow89:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip88
+	JEQ          skip91
 	SUBQ         BX, SI
-	JEQ          empty89
+	JEQ          empty92
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -28381,60 +28717,60 @@ narrow86:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty89:
-skip88:
+empty92:
+skip91:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip90
+	JEQ       skip93
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip90:
+skip93:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around91
+	JNE       around94
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored92
+	JMP       stored95
 
-around91:
+around94:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored92:
-stored87:
-	JMP stored84
+stored95:
+stored90:
+	JMP stored87
 
-empty73:
+empty76:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed83
+	JNE     summed86
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around93
+	JNE     around96
 	VMOVDQU Y0, (AX)
-	JMP     stored94
+	JMP     stored97
 
-around93:
+around96:
 	VMOVNTDQ Y0, (AX)
 
-stored94:
-	JMP stored84
+stored97:
+	JMP stored87
 
-tooMany70:
+tooMany72:
 	MOVQ DI, results+24(FP)
 
-over71:
+over73:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip95
+	JEQ   skip98
 	ADDQ  $0x00000020, to+56(FP)
 
-skip95:
+skip98:
 	SUBQ $0x00000010, R9
 
-narrower68:
+narrower70:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -28450,22 +28786,26 @@ TEXT ·sumRowsAVX2F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile96:
+tile99:
 	CMPQ R9, $0x00000040
-	JLT  narrower97
+	JLT  narrower100
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over100
+	JGE  over103
 
-result98:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany99
+result101:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few104
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany102
+
+few104:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -28478,9 +28818,9 @@ result98:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty102
+	JGE     empty106
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none103
+	JEQ     none107
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -28490,9 +28830,9 @@ result98:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows109
 
-row104:
+row108:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28521,13 +28861,13 @@ row104:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row104
+	JLT          row108
 
-rows105:
+rows109:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows111
 
-row106:
+row110:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -28550,20 +28890,20 @@ row106:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row106
+	JLT          row110
 
-rows107:
-	JMP summed101
+rows111:
+	JMP summed105
 
-none103:
+none107:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows113
 
-row108:
+row112:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28582,13 +28922,13 @@ row108:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row112
 
-rows109:
+rows113:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows115
 
-row110:
+row114:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -28601,13 +28941,13 @@ row110:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row110
+	JLT    row114
 
-rows111:
-summed101:
-summed112:
+rows115:
+summed105:
+summed116:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special114
+	JNE       special118
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -28625,16 +28965,16 @@ summed112:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored113:
+stored117:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result98
-	JMP  over100
+	JLT  result101
+	JMP  over103
 
-special114:
+special118:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow119
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -28643,13 +28983,13 @@ special114:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored116
+	JMP     stored120
 
-narrow115:
+narrow119:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
+	JEQ          skip121
 	SUBQ         BX, SI
-	JEQ          empty118
+	JEQ          empty122
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -28663,10 +29003,10 @@ narrow115:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty118:
-skip117:
+empty122:
+skip121:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip119
+	JEQ       skip123
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -28684,112 +29024,116 @@ skip117:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip119:
+skip123:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around124
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored121
-
-around120:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored121:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored123
-
-around122:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored123:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around124
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
 	JMP       stored125
 
 around124:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
 
 stored125:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around126
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
 	JMP       stored127
 
 around126:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored127:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around128
+	VMOVDQU   X0, 64(AX)
+	VMOVDQU   X1, 80(AX)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ X0, 64(AX)
+	VMOVNTDQ X1, 80(AX)
+
+stored129:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around130
+	VMOVDQU   X0, 96(AX)
+	VMOVDQU   X1, 112(AX)
+	JMP       stored131
+
+around130:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored127:
-stored116:
-	JMP stored113
+stored131:
+stored120:
+	JMP stored117
 
-empty102:
+empty106:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed112
+	JNE     summed116
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around128
+	JNE     around132
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored129
+	JMP     stored133
 
-around128:
+around132:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored129:
-	JMP stored113
+stored133:
+	JMP stored117
 
-tooMany99:
+tooMany102:
 	MOVQ DI, results+24(FP)
 
-over100:
+over103:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip130
+	JEQ   skip134
 	ADDQ  $0x00000080, to+56(FP)
 
-skip130:
+skip134:
 	SUBQ $0x00000040, R9
-	JMP  tile96
+	JMP  tile99
 
-narrower97:
+narrower100:
 	CMPQ R9, $0x00000020
-	JLT  narrower132
+	JLT  narrower136
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over135
+	JGE  over139
 
-result133:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany134
+result137:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few140
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany138
+
+few140:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -28798,9 +29142,9 @@ result133:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty137
+	JGE     empty142
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none138
+	JEQ     none143
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -28810,9 +29154,9 @@ result133:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows140
+	JGE     rows145
 
-row139:
+row144:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28831,13 +29175,13 @@ row139:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row139
+	JLT          row144
 
-rows140:
+rows145:
 	CMPQ R11, SI
-	JGE  rows142
+	JGE  rows147
 
-row141:
+row146:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -28852,20 +29196,20 @@ row141:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row141
+	JLT          row146
 
-rows142:
-	JMP summed136
+rows147:
+	JMP summed141
 
-none138:
+none143:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows144
+	JGE     rows149
 
-row143:
+row148:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28878,13 +29222,13 @@ row143:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row143
+	JLT        row148
 
-rows144:
+rows149:
 	CMPQ R10, SI
-	JGE  rows146
+	JGE  rows151
 
-row145:
+row150:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -28893,13 +29237,13 @@ row145:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row145
+	JLT    row150
 
-rows146:
-summed136:
-summed147:
+rows151:
+summed141:
+summed152:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special149
+	JNE       special154
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -28909,27 +29253,27 @@ summed147:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored148:
+stored153:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result133
-	JMP  over135
+	JLT  result137
+	JMP  over139
 
-special149:
+special154:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow150
+	JEQ     narrow155
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored151
+	JMP     stored156
 
-narrow150:
+narrow155:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip152
+	JEQ          skip157
 	SUBQ         BX, SI
-	JEQ          empty153
+	JEQ          empty158
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -28939,10 +29283,10 @@ narrow150:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty153:
-skip152:
+empty158:
+skip157:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip154
+	JEQ       skip159
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -28952,90 +29296,94 @@ skip152:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip154:
+skip159:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around155
+	JNE       around160
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored156
+	JMP       stored161
 
-around155:
+around160:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored156:
+stored161:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around157
+	JNE       around162
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored158
+	JMP       stored163
 
-around157:
+around162:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored158:
-stored151:
-	JMP stored148
+stored163:
+stored156:
+	JMP stored153
 
-empty137:
+empty142:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed147
+	JNE     summed152
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around159
+	JNE     around164
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored160
+	JMP     stored165
 
-around159:
+around164:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored160:
-	JMP stored148
+stored165:
+	JMP stored153
 
-tooMany134:
+tooMany138:
 	MOVQ DI, results+24(FP)
 
-over135:
+over139:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip161
+	JEQ   skip166
 	ADDQ  $0x00000040, to+56(FP)
 
-skip161:
+skip166:
 	SUBQ $0x00000020, R9
 
-narrower132:
+narrower136:
 	CMPQ R9, $0x00000010
-	JLT  narrower163
+	JLT  narrower168
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over166
+	JGE  over171
 
-result164:
-	MOVQ    start+16(FP), R10
-	MOVQ    (R10)(DI*8), BX
-	MOVQ    8(R10)(DI*8), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    R10, $0x00000100
-	JGT     tooMany165
+result169:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few172
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany170
+
+few172:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty168
+	JGE     empty174
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none169
+	JEQ     none175
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -29045,9 +29393,9 @@ result164:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows171
+	JGE     rows177
 
-row170:
+row176:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -29061,13 +29409,13 @@ row170:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row170
+	JLT          row176
 
-rows171:
+rows177:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows179
 
-row172:
+row178:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -29078,20 +29426,20 @@ row172:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row178
 
-rows173:
-	JMP summed167
+rows179:
+	JMP summed173
 
-none169:
+none175:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows175
+	JGE     rows181
 
-row174:
+row180:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -29101,50 +29449,50 @@ row174:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row174
+	JLT        row180
 
-rows175:
+rows181:
 	CMPQ R10, SI
-	JGE  rows177
+	JGE  rows183
 
-row176:
+row182:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row176
+	JLT    row182
 
-rows177:
-summed167:
-summed178:
+rows183:
+summed173:
+summed184:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special180
+	JNE       special186
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored179:
+stored185:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result164
-	JMP  over166
+	JLT  result169
+	JMP  over171
 
-special180:
+special186:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow181
+	JEQ     narrow187
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored182
+	JMP     stored188
 
-narrow181:
+narrow187:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
+	JEQ          skip189
 	SUBQ         BX, SI
-	JEQ          empty184
+	JEQ          empty190
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -29152,60 +29500,60 @@ narrow181:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty184:
-skip183:
+empty190:
+skip189:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip185
+	JEQ       skip191
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip185:
+skip191:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around186
+	JNE       around192
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored187
+	JMP       stored193
 
-around186:
+around192:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored187:
-stored182:
-	JMP stored179
+stored193:
+stored188:
+	JMP stored185
 
-empty168:
+empty174:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed178
+	JNE     summed184
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
+	JNE     around194
 	VMOVDQU Y0, (AX)
-	JMP     stored189
+	JMP     stored195
 
-around188:
+around194:
 	VMOVNTDQ Y0, (AX)
 
-stored189:
-	JMP stored179
+stored195:
+	JMP stored185
 
-tooMany165:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over166:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip190
+	JEQ   skip196
 	ADDQ  $0x00000020, to+56(FP)
 
-skip190:
+skip196:
 	SUBQ $0x00000010, R9
 
-narrower163:
+narrower168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -29220,29 +29568,33 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none191
+	JEQ   none197
 	SUBQ  positions+32(FP), AX
 
-none191:
+none197:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile192:
+tile198:
 	CMPQ R10, $0x00000040
-	JLT  narrower193
+	JLT  narrower199
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over196
+	JGE  over202
 
-result194:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany195
+result200:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few203
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+
+few203:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -29255,7 +29607,7 @@ result194:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty197
+	JGE     empty204
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29265,9 +29617,9 @@ result194:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows199
+	JGE     rows206
 
-row198:
+row205:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29312,13 +29664,13 @@ row198:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row198
+	JLT          row205
 
-rows199:
+rows206:
 	CMPQ R13, DI
-	JGE  rows201
+	JGE  rows208
 
-row200:
+row207:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29359,12 +29711,12 @@ row200:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row200
+	JLT          row207
 
-rows201:
-summed202:
+rows208:
+summed209:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special204
+	JNE       special211
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -29382,16 +29734,16 @@ summed202:
 	VMOVUPS   X0, 96(BX)
 	VMOVUPS   X1, 112(BX)
 
-stored203:
+stored210:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result200
+	JMP  over202
 
-special204:
+special211:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow205
+	JEQ     narrow212
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -29400,13 +29752,13 @@ special204:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored206
+	JMP     stored213
 
-narrow205:
+narrow212:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip207
+	JEQ          skip214
 	SUBQ         SI, DI
-	JEQ          empty208
+	JEQ          empty215
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -29420,10 +29772,10 @@ narrow205:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty208:
-skip207:
+empty215:
+skip214:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip209
+	JEQ       skip216
 	VCVTPH2PS (BX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(BX), Y8
@@ -29441,112 +29793,116 @@ skip207:
 	VCVTPH2PS 112(BX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip209:
+skip216:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around217
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored211
+	JMP       stored218
 
-around210:
+around217:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored211:
+stored218:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around219
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored213
+	JMP       stored220
 
-around212:
+around219:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored213:
+stored220:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around221
 	VMOVDQU   X0, 64(BX)
 	VMOVDQU   X1, 80(BX)
-	JMP       stored215
+	JMP       stored222
 
-around214:
+around221:
 	VMOVNTDQ X0, 64(BX)
 	VMOVNTDQ X1, 80(BX)
 
-stored215:
+stored222:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around223
 	VMOVDQU   X0, 96(BX)
 	VMOVDQU   X1, 112(BX)
-	JMP       stored217
+	JMP       stored224
 
-around216:
+around223:
 	VMOVNTDQ X0, 96(BX)
 	VMOVNTDQ X1, 112(BX)
 
-stored217:
-stored206:
-	JMP stored203
+stored224:
+stored213:
+	JMP stored210
 
-empty197:
+empty204:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed202
+	JNE     summed209
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around218
+	JNE     around225
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored219
+	JMP     stored226
 
-around218:
+around225:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored219:
-	JMP stored203
+stored226:
+	JMP stored210
 
-tooMany195:
+tooMany201:
 	MOVQ R8, results+24(FP)
 
-over196:
+over202:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip220
+	JEQ   skip227
 	ADDQ  $0x00000080, to+72(FP)
 
-skip220:
+skip227:
 	SUBQ $0x00000040, R10
-	JMP  tile192
+	JMP  tile198
 
-narrower193:
+narrower199:
 	CMPQ R10, $0x00000020
-	JLT  narrower222
+	JLT  narrower229
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over225
+	JGE  over232
 
-result223:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany224
+result230:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few233
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany231
+
+few233:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -29555,7 +29911,7 @@ result223:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty226
+	JGE     empty234
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29565,9 +29921,9 @@ result223:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows228
+	JGE     rows236
 
-row227:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29595,13 +29951,13 @@ row227:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row227
+	JLT          row235
 
-rows228:
+rows236:
 	CMPQ R13, DI
-	JGE  rows230
+	JGE  rows238
 
-row229:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29626,12 +29982,12 @@ row229:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row229
+	JLT          row237
 
-rows230:
-summed231:
+rows238:
+summed239:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special233
+	JNE       special241
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -29641,27 +29997,27 @@ summed231:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 
-stored232:
+stored240:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result230
+	JMP  over232
 
-special233:
+special241:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow234
+	JEQ     narrow242
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored235
+	JMP     stored243
 
-narrow234:
+narrow242:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip236
+	JEQ          skip244
 	SUBQ         SI, DI
-	JEQ          empty237
+	JEQ          empty245
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -29671,10 +30027,10 @@ narrow234:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty237:
-skip236:
+empty245:
+skip244:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip238
+	JEQ       skip246
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -29684,88 +30040,92 @@ skip236:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip238:
+skip246:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around239
+	JNE       around247
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored240
+	JMP       stored248
 
-around239:
+around247:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored240:
+stored248:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around249
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored242
+	JMP       stored250
 
-around241:
+around249:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored242:
-stored235:
-	JMP stored232
+stored250:
+stored243:
+	JMP stored240
 
-empty226:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed231
+	JNE     summed239
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around243
+	JNE     around251
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored244
+	JMP     stored252
 
-around243:
+around251:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored244:
-	JMP stored232
+stored252:
+	JMP stored240
 
-tooMany224:
+tooMany231:
 	MOVQ R8, results+24(FP)
 
-over225:
+over232:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip245
+	JEQ   skip253
 	ADDQ  $0x00000040, to+72(FP)
 
-skip245:
+skip253:
 	SUBQ $0x00000020, R10
 
-narrower222:
+narrower229:
 	CMPQ R10, $0x00000010
-	JLT  narrower247
+	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over250
+	JGE  over258
 
-result248:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	CMPQ    R11, $0x00000100
-	JGT     tooMany249
+result256:
+	MOVQ  start+16(FP), R11
+	MOVQ  (R11)(R8*8), SI
+	MOVQ  8(R11)(R8*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000100
+	JLE   few259
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany257
+
+few259:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty251
+	JGE     empty260
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29775,9 +30135,9 @@ result248:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows253
+	JGE     rows262
 
-row252:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29797,13 +30157,13 @@ row252:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row252
+	JLT          row261
 
-rows253:
+rows262:
 	CMPQ R13, DI
-	JGE  rows255
+	JGE  rows264
 
-row254:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29820,36 +30180,36 @@ row254:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row254
+	JLT          row263
 
-rows255:
-summed256:
+rows264:
+summed265:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special258
+	JNE       special267
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 
-stored257:
+stored266:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result248
-	JMP  over250
+	JLT  result256
+	JMP  over258
 
-special258:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow259
+	JEQ     narrow268
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored260
+	JMP     stored269
 
-narrow259:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip261
+	JEQ          skip270
 	SUBQ         SI, DI
-	JEQ          empty262
+	JEQ          empty271
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -29857,60 +30217,60 @@ narrow259:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty262:
-skip261:
+empty271:
+skip270:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip263
+	JEQ       skip272
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip263:
+skip272:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around264
+	JNE       around273
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored265
+	JMP       stored274
 
-around264:
+around273:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored265:
-stored260:
-	JMP stored257
+stored274:
+stored269:
+	JMP stored266
 
-empty251:
+empty260:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed256
+	JNE     summed265
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around266
+	JNE     around275
 	VMOVDQU Y0, (BX)
-	JMP     stored267
+	JMP     stored276
 
-around266:
+around275:
 	VMOVNTDQ Y0, (BX)
 
-stored267:
-	JMP stored257
+stored276:
+	JMP stored266
 
-tooMany249:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over250:
+over258:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip268
+	JEQ   skip277
 	ADDQ  $0x00000020, to+72(FP)
 
-skip268:
+skip277:
 	SUBQ $0x00000010, R10
 
-narrower247:
+narrower255:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -29925,22 +30285,22 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none269
+	JEQ   none278
 	SUBQ  positions+32(FP), AX
 
-none269:
+none278:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile270:
+tile279:
 	CMPQ R10, $0x00000020
-	JLT  narrower271
+	JLT  narrower280
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over274
+	JGE  over283
 
-result272:
+result281:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -29950,7 +30310,7 @@ result272:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty275
+	JGE     empty284
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -29966,9 +30326,9 @@ result272:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows278
+	JGE     rows287
 
-row277:
+row286:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -30001,13 +30361,13 @@ row277:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row277
+	JLT        row286
 
-rows278:
+rows287:
 	CMPQ R11, DI
-	JGE  rows280
+	JGE  rows289
 
-row279:
+row288:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -30037,9 +30397,9 @@ row279:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row279
+	JLT       row288
 
-rows280:
+rows289:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -30050,7 +30410,7 @@ rows280:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none281
+	JEQ          none290
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -30099,10 +30459,10 @@ rows280:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none281:
-	JMP stored276
+none290:
+	JMP stored285
 
-empty275:
+empty284:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -30117,7 +30477,7 @@ empty275:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none282
+	JEQ       none291
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30134,30 +30494,30 @@ empty275:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none282:
-stored276:
+none291:
+stored285:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result272
-	JMP  over274
+	JLT  result281
+	JMP  over283
 	MOVQ R8, results+24(FP)
 
-over274:
+over283:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile270
+	JMP  tile279
 
-narrower271:
+narrower280:
 	CMPQ R10, $0x00000010
-	JLT  narrower284
+	JLT  narrower293
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over287
+	JGE  over296
 
-result285:
+result294:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -30167,7 +30527,7 @@ result285:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty288
+	JGE     empty297
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -30179,9 +30539,9 @@ result285:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows291
+	JGE     rows300
 
-row290:
+row299:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -30202,13 +30562,13 @@ row290:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row290
+	JLT        row299
 
-rows291:
+rows300:
 	CMPQ R11, DI
-	JGE  rows293
+	JGE  rows302
 
-row292:
+row301:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -30226,16 +30586,16 @@ row292:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row292
+	JLT       row301
 
-rows293:
+rows302:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none294
+	JEQ          none303
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -30264,10 +30624,10 @@ rows293:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none294:
-	JMP stored289
+none303:
+	JMP stored298
 
-empty288:
+empty297:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -30276,7 +30636,7 @@ empty288:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none295
+	JEQ       none304
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30289,21 +30649,21 @@ empty288:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none295:
-stored289:
+none304:
+stored298:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result285
-	JMP  over287
+	JLT  result294
+	JMP  over296
 	MOVQ R8, results+24(FP)
 
-over287:
+over296:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower284:
+narrower293:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

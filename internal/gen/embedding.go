@@ -15,6 +15,7 @@ const (
 	sumDivide
 	sumStream
 	sumWide
+	sumLong
 )
 
 // longestSum is how many rows are summed here; what has more is summed in chunks.
@@ -78,8 +79,12 @@ func (s *rowSum) function() {
 
 // notTooMany ends the results before a result of more rows than are summed here.
 func (s *rowSum) notTooMany(rows reg.GPVirtual, tooMany string) {
+	few := s.newLabel("few")
 	s.c.CMPQ(rows, operand.U32(longestSum))
-	s.c.JGT(operand.LabelRef(tooMany))
+	s.c.JLE(operand.LabelRef(few))
+	s.c.TESTQ(operand.U32(sumLong), s.param("mode"))
+	s.c.JEQ(operand.LabelRef(tooMany))
+	s.c.Label(few)
 }
 
 // lists loads how far rows lie apart, and where the known positions end.
