@@ -264,8 +264,8 @@ func (a *Autodiff[B, C]) IsTracked(x Float[*Autodiff[B, C]]) bool { return nodeO
 
 // Keep lets x be read after Backward, which then gives its gradient too.
 func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
-	if v, ok := x.v.(*Var); ok {
-		v.kept.Store(true)
+	if v, ok := x.v.(*Var); ok && v.node != nil {
+		v.node.kept.Store(true)
 		if _, err := v.hold(); err != nil {
 			x.v, x.err = nil, fmt.Errorf("autodiff: keep: %w", err)
 			return x

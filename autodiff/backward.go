@@ -135,7 +135,7 @@ func (b *backward) prepare() {
 		if b.uses[n.slot] == 0 {
 			b.e.drop(n)
 		}
-		if x := n.handle.Value(); x != nil && n != b.root && !x.kept.Load() {
+		if x := n.handle.Value(); x != nil && b.consumes(n) {
 			x.Release()
 		}
 	}
@@ -168,7 +168,7 @@ func (b *backward) run(g *gradients) error {
 			return fmt.Errorf("autodiff: backward: the gradient of %v: %w", n, err)
 		}
 		b.grads[i] = nil
-		if x := n.handle.Value(); x != nil && x.kept.Load() {
+		if n.kept.Load() {
 			g.add(n, up)
 		} else {
 			up.Release()

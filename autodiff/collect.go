@@ -37,6 +37,9 @@ func (b *backward) collect() (err error) {
 	for i, n := range b.leaves {
 		b.leaf[n] = i
 	}
+	if !b.keep {
+		b.e.rescue(b)
+	}
 	return nil
 }
 

@@ -50,6 +50,11 @@ func (t *cpuTensor) Release() {
 // Alone reports whether no other handle shares the elements.
 func (t *cpuTensor) Alone() bool { return t.buf.holders.Load() == 1 }
 
+func (t *cpuTensor) shares(v Value) bool {
+	o, ok := v.(*cpuTensor)
+	return ok && o.buf == t.buf
+}
+
 // Version counts changes in place.
 func (t *cpuTensor) Version() int64 { return t.buf.version.Load() }
 

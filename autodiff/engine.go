@@ -14,7 +14,7 @@ type engine struct {
 	inner  Backend
 	mu     sync.Mutex
 	keep   keeper
-	recent recent
+	aside  asides
 	passes sync.Pool // of backward
 }
 
@@ -101,7 +101,7 @@ func (e *engine) View(v Value) (tensor.View, error) {
 	}
 	defer e.letGo(v)
 	if x, ok := v.(*Var); ok {
-		x.seen.Store(true)
+		x.stays.Store(true)
 	}
 	return e.inner.View(inner)
 }
@@ -153,7 +153,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 			n.handle = weak.Make(x)
 			if e.keep.again {
 				e.mu.Lock()
-				e.recent.add(x)
+				e.aside.add(x)
 				e.mu.Unlock()
 			}
 		}
@@ -168,6 +168,11 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 	if x := e.own(in[0]); x != nil && x.node != nil && !x.node.leaf {
 		return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 	}
+	e.mu.Lock()
+	e.aside.changing = inner[0]
+	e.rescue(nil)
+	e.aside.changing = nil
+	e.mu.Unlock()
 	return e.inner.Run(op, at, inner...)
 }
 
@@ -187,22 +192,23 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 	if e.keep.pressed && n.begins() {
 		e.keep.sweep()
 	}
-	all := e.keep.inputs(op)
+	for i := range n.in {
+		if p := n.in[i].n; p != nil && !p.leaf && needs.has(input(i)) {
+			if err := e.keep.need(p, inner[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	n.redo = e.keep.redo(n, needs)
 	for i := range n.in {
 		ed := &n.in[i]
-		needed := needs.has(input(i))
-		switch {
-		case inner[i] == nil:
-		case ed.n == nil || ed.n.leaf:
-			ed.version = inner[i].Version()
-			if needed || all {
-				var err error
-				if ed.v, err = inner[i].Share(); err != nil {
-					return nil, err
-				}
-			}
-		case needed:
-			if err := e.keep.need(ed.n, inner[i]); err != nil {
+		if inner[i] == nil || ed.n != nil && !ed.n.leaf {
+			continue
+		}
+		ed.version = inner[i].Version()
+		if needs.has(input(i)) || n.redo {
+			var err error
+			if ed.v, err = inner[i].Share(); err != nil {
 				return nil, err
 			}
 		}
@@ -221,6 +227,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 		if n.aux, err = out[1].Share(); err != nil {
 			return nil, err
 		}
+		e.keep.count(n, infoOf(out[1]).bytes(), true)
 	}
 	return n, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // strategies lists what every test of gradients runs under. Budgets are from
 // nothing to everything.
-var strategies = []Strategy{None{}, Balanced{}, Budget{0}, Budget{300}, Budget{1 << 30}}
+var strategies = []Strategy{None{}, Balanced{}, Budget{0}, Budget{300}, Budget{1 << 30}, nothing{}}
 
 func forStrategies(t *testing.T, f func(t *testing.T, s Strategy)) {
 	for _, s := range strategies {

@@ -24,6 +24,9 @@ type node struct {
 	// again is how many cheap operations compute the result from what is
 	// kept; 0 where that is not possible.
 	again int
+	// redo says that the result can be computed again, at whatever cost;
+	// refused that the strategy asks for that.
+	redo, refused bool
 
 	// below is the result's node in the inner backend, where that is Autodiff
 	// too: a result that is computed again takes the same place there, so that
@@ -35,6 +38,12 @@ type node struct {
 	by     *backward // the pass that has claimed the node
 	slot   int       // in that pass
 
+	// What asides know: the last age in which the history was whole, or that it
+	// never will be again. Guarded by engine.mu.
+	whole uint64
+	lost  bool
+
+	kept atomic.Bool // by Keep
 	leaf bool
 	// shares says that the result has the elements of a leaf or a constant,
 	// which had this version.

@@ -10,12 +10,14 @@ import (
 // backward pass; the others are computed again when they are needed, each at
 // most once. No strategy changes a bit of a gradient.
 type Strategy interface {
-	// Keep decides about a result that some gradient needs.
+	// Keep decides about a result that some gradient needs. Without a Limit it
+	// is not asked where computing again would have the graph hold constants, apart
+	// from those that a gradient needs, of more than a sixteenth of the result.
 	Keep(c Candidate) bool
 	// Limit is how many bytes all graphs of a backend may keep together. Where
 	// it is reached, what is bound by memory is given up first, then every
-	// other result, so that those that stay are spread evenly. Parameters and
-	// constants do not count.
+	// other result, so that those that stay are spread evenly. Positions (of
+	// maxima, of a Sort) count but stay; parameters and constants do not count.
 	Limit() int64
 	// String names the strategy, for people.
 	String() string
@@ -43,8 +45,9 @@ func (None) Limit() int64 { return math.MaxInt64 }
 func (None) String() string { return "none" }
 
 // Balanced computes again what is bound by memory and can be had from what is
-// kept anyway, by a few operations: it needs no more memory than None, often
-// much less, and no matrix product twice.
+// kept anyway, by a few operations: it needs no more memory than None, but for
+// small constants (see Strategy.Keep), often much less, and no matrix product
+// twice.
 type Balanced struct{}
 
 // balancedChain is how many operations in a row Balanced computes again.
@@ -91,23 +94,43 @@ type keeper struct {
 }
 
 type keptNode struct {
-	n     weak.Pointer[node]
-	bytes int64
+	n         weak.Pointer[node]
+	bytes     int64
+	positions bool // not the result
+}
+
+// there reports whether n still keeps it.
+func (e *keptNode) there(n *node) bool {
+	return e.positions && n.aux != nil || !e.positions && n.val != nil
 }
 
 // limited reports whether there is a limit of bytes, so that any result may have
 // to be computed again, cheap or not.
 func (k *keeper) limited() bool { return k.limit < math.MaxInt64 }
 
-// inputs reports whether a node must hold the constants among its inputs, to
-// be computed again.
-func (k *keeper) inputs(op Op) bool {
-	return k.limited() || k.again && ops[op].cheap
+// redo reports whether a node can be computed again, for which it holds the
+// leaves and constants among its inputs. Without a limit it does not where
+// constants that no gradient reads would take more than a fraction of what
+// giving up the result saves.
+func (k *keeper) redo(n *node, needs uses) bool {
+	extra := int64(0)
+	for i, ed := range n.in {
+		switch p := ed.n; {
+		case p == nil && !needs.has(input(i)):
+			extra += ed.info.bytes()
+		case p != nil && !p.leaf && p.val == nil && !p.redo:
+			return false
+		}
+	}
+	return k.limited() || k.again && extra <= max(smallConstant, n.out.bytes()/16)
 }
+
+// smallConstant is the bytes of a buffer that are not worth a thought.
+const smallConstant = 64
 
 // computeAgain returns how many cheap operations compute n from what is kept.
 func (n *node) computeAgain() int {
-	if !ops[n.op].cheap {
+	if !n.redo || !ops[n.op].cheap {
 		return 0
 	}
 	most := 0
@@ -130,19 +153,23 @@ func (k *keeper) need(n *node, v Value) error {
 	}
 	n.again = n.computeAgain()
 	bytes := n.out.bytes()
-	if !k.strategy.Keep(Candidate{n.op, bytes, n.again}) {
-		return nil
-	}
-	if k.limited() && (k.pressed && n.cheap() || !k.fits(n, bytes)) {
-		return nil
+	if n.redo {
+		if n.refused = !k.strategy.Keep(Candidate{n.op, bytes, n.again}); n.refused {
+			return nil
+		}
+		if k.limited() && (k.pressed && n.cheap() || !k.fits(bytes)) {
+			return nil
+		}
 	}
 	var err error
-	n.val, err = v.Share()
+	if n.val, err = v.Share(); err == nil {
+		k.count(n, bytes, false)
+	}
 	return err
 }
 
-// fits makes room for n's result, or says that it is not to be kept.
-func (k *keeper) fits(n *node, bytes int64) bool {
+// fits makes room for a result, or says that it is not to be kept.
+func (k *keeper) fits(bytes int64) bool {
 	if k.skipped++; k.skipped < k.stride {
 		return false
 	}
@@ -151,15 +178,25 @@ func (k *keeper) fits(n *node, bytes int64) bool {
 			return false
 		}
 	}
+	k.skipped = 0
+	return true
+}
+
+// count is told of a node's result that is kept, or of its positions, which
+// always are.
+func (k *keeper) count(n *node, bytes int64, positions bool) {
+	if !k.limited() {
+		return
+	}
 	if len(k.kept) >= k.enough {
 		// Graphs that were dropped leave entries behind.
 		k.sweep()
 		k.enough = max(1024, 2*len(k.kept))
 	}
-	k.skipped = 0
 	k.total += bytes
-	k.kept = append(k.kept, keptNode{weak.Make(n), bytes})
-	return true
+	k.kept = append(k.kept, keptNode{weak.Make(n), bytes, positions})
+	for k.total > k.limit && k.thin() {
+	}
 }
 
 // thin gives results up. It reports whether that made any room.
@@ -184,7 +221,7 @@ func (k *keeper) thin() bool {
 // giveUp releases the results that which names.
 func (k *keeper) giveUp(which func(n *node) bool) (gave bool) {
 	for _, e := range k.kept {
-		if n := e.n.Value(); n != nil && n.state.Load() == live && which(n) {
+		if n := e.n.Value(); n != nil && !e.positions && n.state.Load() == live && which(n) {
 			n.again = n.computeAgain()
 			n.val.Release()
 			n.val, gave = nil, true
@@ -208,7 +245,7 @@ func (k *keeper) sweep() {
 	left := k.kept[:0]
 	k.total = 0
 	for _, e := range k.kept {
-		if n := e.n.Value(); n != nil && (n.val != nil || n.state.Load() == claimed) {
+		if n := e.n.Value(); n != nil && (n.state.Load() == claimed || e.there(n)) {
 			left = append(left, e)
 			k.total += e.bytes
 		}

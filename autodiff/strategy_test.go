@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -8,6 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// nothing is a strategy as a user may write one: it gives up everything.
+type nothing struct{}
+
+func (nothing) Keep(Candidate) bool { return false }
+func (nothing) Limit() int64        { return math.MaxInt64 }
+func (nothing) String() string      { return "nothing" }
 
 // counting is a backend that counts its operations.
 type counting struct {
@@ -135,4 +143,67 @@ func TestBudgetForgetsDroppedGraphs(t *testing.T) {
 	_, err := ad.Backward(loss)
 	require.NoError(t, err)
 	require.Equal(t, 7, be.n[OpMatMul], "a product was computed again")
+}
+
+// A strategy may give up any result, whatever goes into it.
+func TestOwnStrategy(t *testing.T) {
+	want := [][]float64(nil)
+	for _, s := range []Strategy{None{}, nothing{}} {
+		be := &counting{CPU: NewCPUThreads(1), n: map[Op]int{}}
+		ad := New(be, s)
+		w, c := ad.Track(Normal(ad, 1, 0, 1, 4, 4)), Normal(ad, 2, 0, 1, 4, 4)
+		h := w.MatMul(c).Tanh().Linear(c, Float[*Autodiff[*counting, Strategy]]{}).Exp()
+		loss := Cat(0, h, c.Add(c), c).CumSum(1).PowScalar(2).Sum()
+		be.n = map[Op]int{}
+		g, err := ad.Backward(loss)
+		require.NoError(t, err)
+		dw, _ := ad.Grad(w, g)
+		want = append(want, list(t, dw))
+		require.Equal(t, want[0], want[len(want)-1])
+		if s == (nothing{}) {
+			require.Equal(t, [2]int{1, 1}, [2]int{be.n[OpMatMul] - 2, be.n[OpLinear]}, "each once, but for two that are gradients")
+		}
+	}
+}
+
+// Balanced gives up nothing for constants as large, which it would have to hold.
+func TestBalancedHoldsNoConstantsInVain(t *testing.T) {
+	made := func(s Strategy) int64 {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		be := NewCPUThreads(1)
+		ad := New(be, s)
+		h := ad.Track(Zeros(ad, 100, 100))
+		for i := range 50 {
+			noise, before := Normal(ad, uint64(i), 0, 1, 100, 100), h
+			h = h.Add(noise)
+			noise.Release()
+			if i > 0 {
+				before.Release()
+			}
+		}
+		_, err := ad.Backward(h, WithSum())
+		require.NoError(t, err)
+		bytes, _ := be.MemoryStats()
+		return bytes
+	}
+	require.LessOrEqual(t, made(Balanced{}), made(None{}))
+}
+
+// Positions count, too, though they cannot be given up.
+func TestBudgetCountsPositions(t *testing.T) {
+	ad := over(Budget{100_000})
+	w := ad.Track(Normal(ad, 1, 0, 1, 1000))
+	for range 8 {
+		w, _ = w.Exp().Sort(0)
+	}
+	e := ad.engine
+	require.GreaterOrEqual(t, e.keep.total, int64(8*8*1000), "positions")
+	require.LessOrEqual(t, e.keep.total, int64(100_000))
+	for range 8 {
+		w, _ = w.Exp().Sort(0)
+	}
+	require.LessOrEqual(t, e.keep.total, int64(16*8*1000+4*1000), "and at most one result")
+	_, err := ad.Backward(w, WithSum())
+	require.NoError(t, err)
+	require.Zero(t, e.keep.total)
 }

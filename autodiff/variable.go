@@ -3,7 +3,6 @@ package autodiff
 import (
 	"fmt"
 	"sync/atomic"
-	"weak"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -19,9 +18,8 @@ type Var struct {
 	// guarded by engine.mu then.
 	value    Value
 	holds    atomic.Int32 // how many need value where it is
-	kept     atomic.Bool
-	seen     atomic.Bool // by View: the elements stay where they are
-	released atomic.Bool // value goes with the last that holds it
+	stays    atomic.Bool  // value is not set aside: it was seen by View, or cannot be brought back
+	released atomic.Bool  // value goes with the last that holds it
 	gone     atomic.Bool
 }
 
@@ -54,6 +52,24 @@ func (v *Var) Version() int64 {
 	}
 	defer v.letGo()
 	return inner.Version()
+}
+
+// shares reports whether the elements are another's, too. What is set aside was
+// computed, so that nobody shares it.
+func (v *Var) shares(other Value) bool {
+	o, ok := other.(*Var)
+	if !ok {
+		return false
+	}
+	x, y := v.now(), o.now()
+	return x != nil && y != nil && sharing(x, y)
+}
+
+// now returns the elements unless they are set aside.
+func (v *Var) now() Value {
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	return v.value
 }
 
 // check returns the error of using a released tensor.
@@ -121,10 +137,10 @@ func (v *Var) present() (Value, error) {
 	defer v.e.mu.Unlock()
 	if v.value == nil {
 		var err error
-		if v.value, err = v.e.bringBack(v.node); err != nil {
+		if v.value, err = v.e.bringBack(v.node, nil); err != nil {
 			return nil, err
 		}
-		v.e.recent.add(v)
+		v.e.aside.add(v)
 	}
 	return v.value, nil
 }
@@ -133,92 +149,4 @@ func (v *Var) letGo() {
 	if v.holds.Add(-1) == 0 && v.released.Load() {
 		v.free()
 	}
-}
-
-// recent is the ring of the latest results that a user may still hold. Those
-// that leave it are set aside where the graph can compute them again: Go does
-// not say when a program has dropped a value, and waiting for the garbage
-// collector would make a strategy's choices useless.
-type recent struct {
-	ring [6]weak.Pointer[Var]
-	at   int
-}
-
-// add puts a result into the ring; engine.mu is held.
-func (r *recent) add(v *Var) {
-	slot := &r.ring[r.at]
-	r.at = (r.at + 1) % len(r.ring)
-	if old := slot.Value(); old != nil && old != v {
-		old.setAside()
-	}
-	*slot = weak.Make(v)
-}
-
-func (v *Var) setAside() {
-	n := v.node
-	if v.holds.Load() > 0 || v.value == nil || v.released.Load() || v.kept.Load() || v.seen.Load() || n.val != nil || n.state.Load() != live {
-		return
-	}
-	if v.e.keep.limited() || n.computeAgain() > 0 {
-		v.value.Release()
-		v.value = nil
-	}
-}
-
-// bringBack computes a node's result from what its graph keeps; engine.mu is
-// held.
-func (e *engine) bringBack(n *node) (v Value, err error) {
-	made := map[*node]Value{}
-	defer func() {
-		for m, x := range made {
-			if m != n || err != nil {
-				x.Release()
-			}
-		}
-	}()
-	stack := []*node{n}
-	for len(stack) > 0 {
-		m := stack[len(stack)-1]
-		if m.val != nil || made[m] != nil {
-			stack = stack[:len(stack)-1]
-			continue
-		}
-		if m.state.Load() != live {
-			return nil, fmt.Errorf("%v was set aside, and %v, which it would be computed from again, was freed by Backward: Keep it before", n, m)
-		}
-		in := make([]Value, len(m.in))
-		ready := true
-		for i := range m.in {
-			ed := &m.in[i]
-			switch p := ed.n; {
-			case ed.info.DType == tensor.None:
-			case p == nil || p.leaf:
-				if in[i], err = ed.held(); err != nil {
-					return nil, err
-				}
-			case p.val != nil:
-				if in[i], err = p.unchanged(p.val); err != nil {
-					return nil, err
-				}
-			case made[p] != nil:
-				in[i] = made[p]
-			default:
-				stack = append(stack, p)
-				ready = false
-			}
-		}
-		if !ready {
-			continue
-		}
-		if made[m], err = e.runAgain(m, in); err != nil {
-			return nil, err
-		}
-	}
-	if n.val != nil {
-		if v, err = n.unchanged(n.val); err != nil {
-			return nil, err
-		}
-		return v.Share()
-	}
-	return made[n], nil
 }

@@ -1,0 +1,119 @@
+package autodiff
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// turnover makes results until what was made before is set aside.
+func turnover(w Float[adf]) {
+	for range 8 {
+		w.Neg()
+	}
+}
+
+// A pass consumes what lies between the leaves and its root. What else the user
+// holds can be read afterwards, whatever the strategy had set aside.
+func TestHeldResultsOutlivePasses(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{0.5, 0.25})
+		h := w.Mul(w)
+		before, after := h.MulScalar(2), h.MulScalar(3)
+		further := before.AddScalar(1)
+		turnover(w)
+		after.AddScalar(0) // in the ring again
+		_, err := ad.Backward(h.Exp().Sum())
+		require.NoError(t, err)
+		turnover(w)
+		require.Equal(t, []float64{0.5, 0.125}, list(t, before))
+		require.Equal(t, []float64{0.75, 0.1875}, list(t, after))
+		require.Equal(t, []float64{1.5, 1.125}, list(t, further))
+		_, err = h.Float64s()
+		require.ErrorContains(t, err, "freed by Backward")
+
+		// So can what is computed from a kept result, or from the root.
+		k := ad.Keep(w.Exp())
+		loss := k.Sum()
+		_, err = ad.Backward(loss)
+		require.NoError(t, err)
+		want := list(t, k)
+		same, total := k.MulScalar(1), loss.Add(loss)
+		next := total.Mul(total)
+		turnover(w)
+		require.Equal(t, want, list(t, same))
+		sum := want[0] + want[1]
+		require.Equal(t, []float64{2 * sum}, list(t, total))
+		require.Equal(t, []float64{4 * sum * sum}, list(t, next))
+	})
+}
+
+// A step changes parameters, not what was computed from them before.
+func TestHeldResultsOutliveSteps(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 1)
+		w, v := p.Full("w", 0.5, 2), p.Full("v", 2, 2)
+		g, err := ad.Backward(w.Mul(w).Add(v).Sum())
+		require.NoError(t, err)
+		var held []Float[adf]
+		for range 100 { // more than are brought back unasked
+			held = append(held, w.Gelu().Mul(v), w.Reshape(1, 2).AddScalar(1))
+		}
+		turnover(w)
+		require.NoError(t, (&SGD{Rate: 0.5}).Step(p, g))
+		turnover(w)
+		for i, x := range held {
+			require.InDelta(t, []float64{0.6914624612740131, 1.5}[i%2], list(t, x)[0], 1e-6)
+		}
+	})
+}
+
+// Results that nobody asked for do not hinder those that goroutines share.
+func TestHeldResultsOfManyGoroutines(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{0.5, 0.25})
+		trunk := ad.Label(w.Mul(w).Tanh(), "trunk")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 50 {
+					kept := ad.Keep(w.Exp().MulScalar(2))
+					_, err := ad.Backward(kept.Sum())
+					if err == nil {
+						_, err = kept.Float64s()
+					}
+					// A second pass through the trunk at once is an error.
+					_, _ = ad.Backward(trunk.Mul(trunk).Sum(), KeepGraph())
+					if err == nil {
+						err = trunk.Exp().Err()
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A handle that went through the inner backend is a result's as the first one is.
+func TestKeepOfAnotherHandle(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		below := over(s)
+		above := New(below, s)
+		x := leaf(below, []float64{1, 2})
+		c := below.Keep(above.Inner(above.FromInner(x.Mul(x))))
+		g, err := below.Backward(c.Exp().Sum())
+		require.NoError(t, err)
+		require.Equal(t, []float64{1, 4}, list(t, c))
+		d, ok := below.Grad(c, g)
+		require.True(t, ok)
+		require.Equal(t, list(t, Floats(below, []float64{1, 4}).Exp()), list(t, d))
+	})
+}
