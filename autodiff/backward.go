@@ -51,7 +51,6 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	if b == nil {
 		b = &backward{leaf: map[*node]int{}}
 	}
-	defer e.passes.Put(b)
 	b.e, b.root, b.keep, b.sc.Backend = e, x.node, o.keep, e.inner
 	seed, err := b.seed(x, o)
 	if err == nil {
@@ -59,6 +58,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	}
 	if err != nil {
 		b.reset()
+		e.passes.Put(b)
 		return nil, fmt.Errorf("autodiff: backward: %w", err)
 	}
 	b.prepare()
@@ -69,6 +69,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 		g = nil
 	}
 	b.finish()
+	e.passes.Put(b) // not after a panic: it may be half used
 	return g, err
 }
 

@@ -95,15 +95,37 @@ func (c *CPU) FromView(v tensor.View) (Value, error) {
 	if err := checkView(&v); err != nil {
 		return nil, err
 	}
-	t := c.new(Info{v.DType, append([]int64{}, v.Shape...)})
-	if v.IsContiguous() {
-		copy(t.buf.mem, tensor.Bytes(v))
-		return t, nil
+	info := Info{v.DType, append([]int64{}, v.Shape...)}
+	if err := info.fits(); err != nil {
+		return nil, fmt.Errorf("autodiff: cannot copy %v: the copy would %w", &v, err)
 	}
+	t := c.new(info)
 	size := int(v.DType.Size())
-	l := kernel.Strided{Shape: v.Shape, Stride: v.Stride, Size: size}
-	l.Copy(t.buf.mem[:t.n*size], v.Data)
+	mem := t.buf.mem[:t.n*size]
+	if v.IsContiguous() {
+		copy(mem, tensor.Bytes(v))
+	} else {
+		l := kernel.Strided{Shape: v.Shape, Stride: v.Stride, Size: size}
+		l.Copy(mem, v.Data)
+	}
+	if err := checkBools(v.DType, mem); err != nil {
+		t.Release()
+		return nil, fmt.Errorf("autodiff: cannot copy %v: %w", &v, err)
+	}
 	return t, nil
+}
+
+// checkBools refuses bytes that are no truth value.
+func checkBools(d tensor.DType, bytes []byte) error {
+	if d != tensor.Bool {
+		return nil
+	}
+	for i, b := range bytes {
+		if b > 1 {
+			return fmt.Errorf("element %d is a byte of %d; want 0 or 1", i, b)
+		}
+	}
+	return nil
 }
 
 // View shows a tensor in host memory, for reading.

@@ -55,11 +55,12 @@ func (p *pool) get(n int) *buffer {
 
 func (p *pool) take(n int) *buffer {
 	class, size := sizeClass(n)
+	free := &p.free[class]
 	p.mu.Lock()
-	if list := p.free[class]; len(list) > 0 {
+	if list := *free; len(list) > 0 {
 		b := list[len(list)-1]
 		list[len(list)-1] = nil
-		p.free[class] = list[:len(list)-1]
+		*free = list[:len(list)-1]
 		p.idle -= int64(size)
 		p.mu.Unlock()
 		b.holders.Store(1)

@@ -59,15 +59,23 @@ func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
 		return out, fmt.Errorf("autodiff: %v: %w", o, err)
 	}
 	for _, x := range out {
-		if len(x.Shape) > kernel.MaxRank {
-			return fail("autodiff: %v: the result would have %d dimensions; want at most %d", o, len(x.Shape), kernel.MaxRank)
-		}
-		beyond := slices.ContainsFunc(x.Shape, func(extent int64) bool { return extent > math.MaxInt }) // of 32 bits
-		if n := tensor.NumElements(x.Shape); n < 0 || n > maxElements || beyond {
-			return fail("autodiff: %v: the result would be %v; want at most %d elements", o, x, int64(maxElements))
+		if err := x.fits(); err != nil {
+			return fail("autodiff: %v: the result would %w", o, err)
 		}
 	}
 	return out, nil
+}
+
+// fits refuses what no backend could hold; the error follows a "would".
+func (i Info) fits() error {
+	if len(i.Shape) > kernel.MaxRank {
+		return fmt.Errorf("have %d dimensions; want at most %d", len(i.Shape), kernel.MaxRank)
+	}
+	beyond := slices.ContainsFunc(i.Shape, func(extent int64) bool { return extent > math.MaxInt }) // of 32 bits
+	if n := tensor.NumElements(i.Shape); n < 0 || n > maxElements || beyond {
+		return fmt.Errorf("be %v; want at most %d elements", i, int64(maxElements))
+	}
+	return nil
 }
 
 // want checks the number of inputs, and that only optional ones are absent.

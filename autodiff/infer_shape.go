@@ -69,8 +69,11 @@ func within(at *Attr, whole, part []int64) error {
 		return fmt.Errorf("has %d starts, %d steps and %d extents; want %d of each", len(at.Starts), len(at.Steps), len(part), len(whole))
 	}
 	for i, n := range part {
-		first, last := int64(at.Starts[i]), int64(at.Starts[i])+(n-1)*int64(at.Steps[i])
-		if n < 0 || at.Steps[i] == 0 || n > 0 && (min(first, last) < 0 || max(first, last) >= whole[i]) {
+		first, step, room := int64(at.Starts[i]), uint64(at.Steps[i]), whole[i]-1-int64(at.Starts[i])
+		if at.Steps[i] < 0 {
+			step, room = -step, first
+		}
+		if n < 0 || step == 0 || n > 0 && (first < 0 || first >= whole[i] || uint64(n-1) > uint64(room)/step) {
 			return fmt.Errorf("%d elements from %d in steps of %d leave axis %d of extent %d", n, first, at.Steps[i], i, whole[i])
 		}
 	}
@@ -161,8 +164,16 @@ func selectAdd(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func cast(at *Attr, in []Info) ([3]Info, error) {
-	if at.DType == tensor.None || int(at.DType) >= tensor.Count {
-		return fail("there is no type %v", at.DType)
+	if !converts(in[0].DType) {
+		return fail("the input is %v; want floats, whole numbers or bools (codes of 8-bit floats are dequantized)", in[0])
+	}
+	if !converts(at.DType) {
+		return fail("the result would be %v; want floats, whole numbers or bools", at.DType)
 	}
 	return one(at.DType, in[0].Shape)
+}
+
+// converts reports whether a type's elements are numbers of their own.
+func converts(d tensor.DType) bool {
+	return computes(d) || d == tensor.S8 || d == tensor.U8 || d == tensor.Bool
 }

@@ -2,6 +2,8 @@ package autodiff
 
 import (
 	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // The gradient rules that take more than a line.
@@ -35,21 +37,21 @@ func putBack(c *ctx) T {
 
 // prodGradAgain differentiates g times the product of all others, weighted by
 // u: row i of a square holds x with u in the place of element i, and all but
-// that place take part. It needs no division by a zero.
+// that place take part. It needs no division by a zero. There is a square for each
+// row of x along the axis.
 func prodGradAgain(c *ctx) T {
-	x := c.in(1)
-	last, n := x.Rank()-1, c.shape(1)[c.at.Axis]
-	wide := func(t T, at int) T { return t.Transpose(c.at.Axis, last).Unsqueeze(at) }
+	shape, last := slices.Clone(c.shape(1)), len(c.shape(1))-1
+	shape[c.at.Axis], shape[last] = shape[last], shape[c.at.Axis]
+	rows, n := tensor.NumElements(shape[:last]), shape[last]
+	flat := func(t T, shape ...int64) T {
+		return T{t.Transpose(c.at.Axis, last).run(OpReshape, &Attr{Shape: shape})}
+	}
 	place := Arange[Backend](c.sc, 0, 1, int(n))
 	diagonal := place.Unsqueeze(1).Equal(place)
-	square := Where(diagonal, wide(c.g, -1), wide(x, -2))
-	g := c.in(0)
-	if !c.at.Flag {
-		g = c.kept(g, 1, c.at.Axis)
-	}
-	g = g.Transpose(c.at.Axis, last).Expand(square.Shape()[:last+1]...)
-	d := T{g.run(OpProdGrad, &Attr{Axis: last + 1}, square.Tensor)}
-	return d.MaskFill(diagonal, 0).Sum(last).Transpose(c.at.Axis, last)
+	square := Where(diagonal, flat(c.g, rows, n, 1), flat(c.in(1), rows, 1, n))
+	g := flat(c.kept(c.in(0), 1, c.at.Axis), rows, 1).Expand(int(rows), int(n))
+	d := T{g.run(OpProdGrad, &Attr{Axis: 2}, square.Tensor)}.MaskFill(diagonal, 0).Sum(1)
+	return T{d.run(OpReshape, &Attr{Shape: shape})}.Transpose(c.at.Axis, last)
 }
 
 // reversed sums from the other end.

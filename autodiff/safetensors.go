@@ -81,6 +81,9 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 		if !utf8.ValidString(t.Name) {
 			return fmt.Errorf("autodiff: safetensors: the name %q is not UTF-8", t.Name)
 		}
+		if err := checkBools(v.DType, tensor.Bytes(*v)); err != nil {
+			return fmt.Errorf("autodiff: safetensors: %q: %w", t.Name, err)
+		}
 		seen[t.Name] = true
 		end := at + v.NumElements()*v.DType.Size()
 		if err := field(t.Name, fileEntry{fileTypes[v.DType], append([]int64{}, v.Shape...), []int64{at, end}}); err != nil {
@@ -110,7 +113,8 @@ var errFile = errors.New("autodiff: safetensors")
 
 // ReadSafetensors reads the tensors of a file, in the order of their data, and
 // its metadata. A file that is cut short, has bytes that belong to no tensor or
-// to two, or types that WriteSafetensors does not write, is an error.
+// to two, types that WriteSafetensors does not write, or a bool other than 0 or 1, is
+// an error.
 func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]string, err error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -178,6 +182,9 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 	begin, end := e.Offsets[0], e.Offsets[1]
 	if n < 0 || n > math.MaxInt64/8 || begin < 0 || end < begin || end > int64(len(data)) || end-begin != n*v.DType.Size() {
 		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeString(e.Shape))
+	}
+	if err := checkBools(v.DType, data[begin:end]); err != nil {
+		return v, err
 	}
 	v = tensor.New(v.DType, append([]int64{}, e.Shape...)...)
 	tensor.SetLittleEndian(v, data[begin:end])

@@ -182,7 +182,8 @@ func wide(shape []int) []int64 {
 	return out
 }
 
-// FromView copies a tensor from host memory.
+// FromView copies a tensor from host memory. The bytes of a bool are 0 or 1; others
+// are an error.
 func FromView[B Backend](be B, v tensor.View) Tensor[B] {
 	if isNil(be) {
 		return Tensor[B]{err: errNoBackend}
