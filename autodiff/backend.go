@@ -100,7 +100,7 @@ type Scheme struct {
 	GroupSize   int          // of per_group
 	BlockSize   []int64      // of per_block: an extent per dimension
 	QMin, QMax  int64        // codes
-	Storage     tensor.DType // of the codes; None: s8 where they fit, else u8
+	Storage     tensor.DType // of the codes, 8-bit floats included; None: s8 where they fit, else u8
 	Reciprocal  bool         // round x * (1/scale), as PyTorch does on the CPU
 	Asymmetric  bool         // parameters that are chosen from the data have zero points
 	GradFactor  float64      // of FakeQuantize's gradients of the parameters; 0 means 1

@@ -118,6 +118,14 @@ func (j *job) codes(rounding bool) *job {
 	return j
 }
 
+// float8 adds that codes which are not stored are 8-bit floats.
+func (j *job) float8() *job {
+	if d := j.k.at.Scheme.storage(); d.IsFloat8() {
+		j.word("code", d.String())
+	}
+	return j
+}
+
 // run finds the plan, or selects it, and runs it.
 func (j *job) run() error {
 	c := j.k.c
@@ -198,7 +206,7 @@ func planQuantize(k *call) error {
 
 func planQuantizeBackward(k *call) error {
 	return k.scheme("quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
-		typed("zero_point", k.in[3]).hidden(k.out[0]).codes(true).run()
+		typed("zero_point", k.in[3]).hidden(k.out[0]).codes(true).float8().run()
 }
 
 func planDequantize(k *call) error {
@@ -213,12 +221,12 @@ func planDequantizeBackward(k *call) error {
 
 func planFakeQuantize(k *call) error {
 	return k.scheme("fake_quantize", "").shaped("x", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
-		typed("y", k.out[0]).codes(true).run()
+		typed("y", k.out[0]).codes(true).float8().run()
 }
 
 func planFakeQuantizeBackward(k *call) error {
 	j := k.scheme("fake_quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
-		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(true)
+		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(true).float8()
 	if f := k.at.Scheme.GradFactor; f != 0 {
 		j.key("grad_factor")
 		j.text = strconv.AppendFloat(j.text, f, 'g', -1, 64)

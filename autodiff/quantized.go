@@ -9,7 +9,7 @@ import "github.com/isobit-ml/isobit/tensor"
 // estimate, which passes the gradient where the code was not clamped and
 // stops it elsewhere.
 type Quantized[B Backend] struct {
-	Codes     Tensor[B] // s8 or u8, or a float type that holds whole numbers
+	Codes     Tensor[B] // s8 or u8, a float type that holds whole numbers, or 8-bit floats
 	Scale     Float[B]  // one, or one for each group: see Scheme
 	ZeroPoint Tensor[B] // an Int's, a Float's or absent (0)
 	Scheme    Scheme    // how the tensor was quantized
@@ -46,7 +46,8 @@ func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
 	return Float[B]{out[0]}, Int[B]{out[1]}
 }
 
-// FakeQuantize is Quantize and Dequantize in one pass, the same bits. Its
+// FakeQuantize is Quantize and Dequantize in one pass, the same bits, for the
+// scheme's 8-bit floats as for whole numbers. Its
 // gradient passes where the code was not clamped; a scale and a float zero
 // point get the gradients of learned step sizes, times the GradFactor.
 func (x Float[B]) FakeQuantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Float[B] {

@@ -77,3 +77,26 @@ func TestGradientOfAnEmptyProduct(t *testing.T) {
 		require.Equal(t, []int{2, 0, 3}, dx.Shape())
 	})
 }
+
+// Codes that are 8-bit floats are so where they are not stored, too: in FakeQuantize,
+// and for the gradients, whose classes go by x over the scale itself.
+func TestGradientsOfFloat8Codes(t *testing.T) {
+	for _, storage := range []tensor.DType{tensor.F8E4M3, tensor.F8E5M2} {
+		ad := New(NewCPU(), None{})
+		x := ad.Track(Floats(ad, []float32{2.3, 25.1, -25.4, 3.9, 25}))
+		scale := ad.Track(Scalar(ad, float32(0.25)))
+		s := PerTensor(-100, 100)
+		s.Storage = storage
+		codes := x.Quantize(scale, s).Dequantize(tensor.F32)
+		fake := x.FakeQuantize(scale, s)
+		require.Equal(t, list(t, codes), list(t, fake))
+		require.NotEqual(t, list(t, x.FakeQuantize(scale, PerTensor(-100, 100))), list(t, fake))
+		for _, y := range []Float[*Autodiff[*CPU, None]]{codes, fake} {
+			g, err := ad.Backward(y, WithSum())
+			require.NoError(t, err)
+			dx, _ := ad.Grad(x, g)
+			// 25.1 over 0.25 is 100.4: no whole number above 100, but a number above it.
+			require.Equal(t, []float64{1, 0, 0, 1, 1}, list(t, dx), storage)
+		}
+	}
+}
