@@ -150,20 +150,25 @@ type Window struct {
 
 // Attr holds an operation's attributes; each operation reads its own.
 type Attr struct {
-	Axis    int     // one dimension
-	Axes    []int   // several; nil for all
-	Shape   []int64 // of the result
-	Starts  []int   // of a slice, for each dimension
-	Steps   []int
-	Floats  [6]float64   // numbers
-	Seed    uint64       // of random numbers
-	DType   tensor.DType // of the result
-	Flag    bool         // keep the dimension, descending, backwards, align the corners: see the operation
-	TransA  bool         // the first matrix is transposed
-	TransB  bool         // the second is
-	Window  Window
-	Scheme  *Scheme
-	Mode    string  // of GridSample
-	Padding string  // of GridSample
-	Skip    [3]bool // of a backward's gradients: those that are not wanted
+	Axis         int     // one dimension
+	Axes         []int   // several; nil for all
+	Shape        []int64 // of the result
+	Starts       []int   // of a slice, for each dimension
+	Steps        []int
+	Floats       [6]float64   // numbers
+	Seed         uint64       // of random numbers
+	DType        tensor.DType // of the result
+	KeepDim      bool         // a reduction leaves extents of 1
+	FromEnd      bool         // of CumSum
+	Descending   bool         // of Sort
+	AlignCorners bool         // of GridSample and AffineGrid
+	Nesterov     bool         // of SGD
+	Decoupled    bool         // of Adam: AdamW's weight decay
+	TransA       bool         // the first matrix is transposed
+	TransB       bool         // the second is
+	Window       Window
+	Scheme       *Scheme
+	Mode         string  // of GridSample
+	Padding      string  // of GridSample
+	Skip         [3]bool // of a backward's gradients: those that are not wanted
 }

@@ -155,10 +155,10 @@ func addInPlace[T kernel.Float](k *call) error {
 	return nil
 }
 
-// sgd follows PyTorch: momentum * v + g, Nesterov's variant with Flag.
+// sgd follows PyTorch: momentum * v + g, Nesterov's variant too.
 func sgd[T kernel.Float](k *call) error {
 	lr, momentum, decay := T(k.at.Floats[0]), T(k.at.Floats[1]), T(k.at.Floats[2])
-	nesterov := k.at.Flag
+	nesterov := k.at.Nesterov
 	p, g, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2])
 	k.t.For(len(p), 2, 64, func(lo, hi int) {
 		p, g := p[lo:hi], g[lo:hi]
@@ -183,7 +183,7 @@ func sgd[T kernel.Float](k *call) error {
 	return nil
 }
 
-// adam is Adam, or AdamW with Flag. Floats: rate, beta1, beta2, eps, weight
+// adam is Adam, or AdamW where Decoupled. Floats: rate, beta1, beta2, eps, weight
 // decay, step (from 1).
 func adam[T kernel.Float](k *call) error {
 	a := k.at.Floats
@@ -192,7 +192,7 @@ func adam[T kernel.Float](k *call) error {
 	rate, root, eps := T(a[0]/fix1), T(fix2), T(a[3])
 	b2, c1, c2 := T(a[2]), T(1-a[1]), T(1-a[2])
 	keep, decay := T(1), T(a[4])
-	if k.at.Flag {
+	if k.at.Decoupled {
 		keep, decay = T(1-float64(a[0]*a[4])), 0
 	}
 	p, g, m, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3])

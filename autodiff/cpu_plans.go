@@ -169,7 +169,7 @@ func planEmbeddingBackward(k *call) error {
 }
 
 func (j *job) sampling() *job {
-	return j.word("mode", j.k.at.Mode).word("padding_mode", j.k.at.Padding).truth("align_corners", j.k.at.Flag)
+	return j.word("mode", j.k.at.Mode).word("padding_mode", j.k.at.Padding).truth("align_corners", j.k.at.AlignCorners)
 }
 
 func planGridSample(k *call) error {
@@ -192,11 +192,11 @@ func planGridSampleTwice(k *call) error {
 }
 
 func planAffineGrid(k *call) error {
-	return k.plan("affine_grid").shaped("theta", k.in[0]).shaped("grid", k.out[0]).truth("align_corners", k.at.Flag).run()
+	return k.plan("affine_grid").shaped("theta", k.in[0]).shaped("grid", k.out[0]).truth("align_corners", k.at.AlignCorners).run()
 }
 
 func planAffineGridBackward(k *call) error {
-	return k.plan("affine_grid_backward").shaped("grad_grid", k.in[0]).hidden(k.out[0]).truth("align_corners", k.at.Flag).run()
+	return k.plan("affine_grid_backward").shaped("grad_grid", k.in[0]).hidden(k.out[0]).truth("align_corners", k.at.AlignCorners).run()
 }
 
 func planQuantize(k *call) error {

@@ -55,13 +55,13 @@ func bestAt[T kernel.Number](smallest bool) loop {
 
 func cumSum[T kernel.Number](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	kernel.CumSum(k.t, elements[T](k.out[0]), elements[T](k.in[0]), outer, n, inner, k.at.Flag)
+	kernel.CumSum(k.t, elements[T](k.out[0]), elements[T](k.in[0]), outer, n, inner, k.at.FromEnd)
 	return nil
 }
 
 func sortOf[T kernel.Number](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	kernel.Sort(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), outer, n, inner, k.at.Flag)
+	kernel.Sort(k.t, elements[T](k.out[0]), elements[int64](k.out[1]), elements[T](k.in[0]), outer, n, inner, k.at.Descending)
 	return nil
 }
 

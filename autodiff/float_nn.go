@@ -96,11 +96,11 @@ type SampleMode struct {
 // GridSample reads the images x [n, c, h, w] at the places of a grid
 // [n, oh, ow, 2], where -1 and 1 are the edges.
 func (x Float[B]) GridSample(grid Float[B], m SampleMode) Float[B] {
-	return Float[B]{x.run(OpGridSample, &Attr{Mode: m.Mode, Padding: m.Padding, Flag: m.AlignCorners}, grid.Tensor)}
+	return Float[B]{x.run(OpGridSample, &Attr{Mode: m.Mode, Padding: m.Padding, AlignCorners: m.AlignCorners}, grid.Tensor)}
 }
 
 // AffineGrid turns maps theta [n, 2, 3] into a grid for images of the shape
 // [n, c, h, w].
 func (x Float[B]) AffineGrid(alignCorners bool, shape ...int) Float[B] {
-	return Float[B]{x.run(OpAffineGrid, &Attr{Shape: wide(slices.Clone(shape)), Flag: alignCorners})}
+	return Float[B]{x.run(OpAffineGrid, &Attr{Shape: wide(slices.Clone(shape)), AlignCorners: alignCorners})}
 }

@@ -15,7 +15,7 @@ func (x Float[B]) Sum(axes ...int) Float[B] { return Float[B]{x.run(OpSum, &Attr
 
 // SumKeep is Sum that leaves extents of 1.
 func (x Float[B]) SumKeep(axes ...int) Float[B] {
-	return Float[B]{x.run(OpSum, &Attr{Axes: orAll(axes), Flag: true})}
+	return Float[B]{x.run(OpSum, &Attr{Axes: orAll(axes), KeepDim: true})}
 }
 
 // Mean divides the sum over the axes by the number of elements in it.
@@ -25,7 +25,7 @@ func (x Float[B]) Mean(axes ...int) Float[B] {
 
 // MeanKeep is Mean that leaves extents of 1.
 func (x Float[B]) MeanKeep(axes ...int) Float[B] {
-	return Float[B]{x.run(OpMean, &Attr{Axes: orAll(axes), Flag: true})}
+	return Float[B]{x.run(OpMean, &Attr{Axes: orAll(axes), KeepDim: true})}
 }
 
 // Prod multiplies along an axis, and removes it.
@@ -74,7 +74,7 @@ func (x Float[B]) Sort(axis int) (Float[B], Int[B]) {
 
 // SortDescending is Sort from the largest down; equals keep their order.
 func (x Float[B]) SortDescending(axis int) (Float[B], Int[B]) {
-	out := x.runAll(OpSort, &Attr{Axis: axis, Flag: true})
+	out := x.runAll(OpSort, &Attr{Axis: axis, Descending: true})
 	return Float[B]{out[0]}, Int[B]{out[1]}
 }
 

@@ -40,7 +40,7 @@ func along(reduces bool) infer {
 			return fail("%w", err)
 		}
 		if reduces {
-			out[0].Shape = removed(in[0].Shape, at.Axis, at.Flag)
+			out[0].Shape = removed(in[0].Shape, at.Axis, at.KeepDim)
 		}
 		return out, nil
 	}
@@ -58,7 +58,7 @@ func prodGrad(at *Attr, in []Info) ([3]Info, error) {
 	if err := axisOf(&at.Axis, len(in[1].Shape)); err != nil {
 		return fail("%w", err)
 	}
-	if wanted := removed(in[1].Shape, at.Axis, at.Flag); in[0].DType != in[1].DType || !slices.Equal(in[0].Shape, wanted) {
+	if wanted := removed(in[1].Shape, at.Axis, at.KeepDim); in[0].DType != in[1].DType || !slices.Equal(in[0].Shape, wanted) {
 		return fail("the gradient is %v; want %v", in[0], Info{in[1].DType, wanted})
 	}
 	return [3]Info{in[1]}, nil
@@ -101,7 +101,7 @@ func reduce(at *Attr, in []Info) ([3]Info, error) {
 		switch {
 		case !slices.Contains(at.Axes, i):
 			shape = append(shape, n)
-		case at.Flag:
+		case at.KeepDim:
 			shape = append(shape, 1)
 		}
 	}

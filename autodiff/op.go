@@ -57,15 +57,15 @@ const (
 	OpLogSoftmax
 	OpSoftmaxGrad // (gradient, softmax(x))
 	OpLogSoftmaxGrad
-	OpProd     // Flag keeps the dimension
-	OpProdGrad // (gradient, x); Flag as in Prod
-	OpMax      // Flag; also the positions
+	OpProd     // KeepDim
+	OpProdGrad // (gradient, x); KeepDim as in Prod
+	OpMax      // KeepDim; also the positions
 	OpMin
 	OpArgMax
 	OpArgMin
-	OpCumSum // Flag: from the end
-	OpSort   // Flag: descending; also the positions
-	// Over dimensions: Axes, nil for all; Flag keeps them.
+	OpCumSum // FromEnd
+	OpSort   // Descending; also the positions
+	// Over dimensions: Axes, nil for all; KeepDim.
 	OpSum
 	OpMean
 	// Shapes.
@@ -101,13 +101,13 @@ const (
 	// The plans of this project.
 	OpEmbedding            // (weight, indices)
 	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's
-	OpGridSample           // (x, grid); Mode, Padding; Flag aligns the corners
+	OpGridSample           // (x, grid); Mode, Padding, AlignCorners
 	OpGridSampleBackward   // (gradient, x, grid), to two gradients
 	OpGridSampleDX         // (gradient, x, grid), to the first of them
 	OpGridSampleDGrid      // (gradient, x, grid), to the second
 	OpGridSampleTwice      // (gradient, x, grid, gradient of DGrid), to three gradients
-	OpAffineGrid           // (theta); Shape is the image's; Flag
-	OpAffineGridBackward   // (gradient); Flag
+	OpAffineGrid           // (theta); Shape is the image's; AlignCorners
+	OpAffineGridBackward   // (gradient); AlignCorners
 	OpQuantize             // (x, scale, zero point?); Scheme
 	OpQuantizeBackward     // (gradient, x, scale, zero point?)
 	OpDequantize           // (codes, scale, zero point?); Scheme, DType

@@ -78,7 +78,7 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 		count = 1
 	}
 	return o.state.step(p, g, OpSGD, count, func(int) *Attr {
-		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Flag: o.Nesterov}
+		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Nesterov: o.Nesterov}
 	})
 }
 
@@ -156,7 +156,7 @@ func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float
 		return err
 	}
 	return s.step(p, g, OpAdam, 2, func(step int) *Attr {
-		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Flag: decoupled}
+		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Decoupled: decoupled}
 	})
 }
 

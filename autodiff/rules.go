@@ -111,7 +111,7 @@ var rules = [opCount]rule{
 	OpProdGrad: perInput(
 		grad(in1, func(c *ctx) T {
 			others := c.with(OpProdGrad, T{fill[Backend](c.sc, c.g.DType(), 1, c.shape(0))}, c.in(1))
-			return T{c.g.Mul(others).run(OpSum, &Attr{Axes: []int{c.at.Axis}, Flag: c.at.Flag})}
+			return T{c.g.Mul(others).run(OpSum, &Attr{Axes: []int{c.at.Axis}, KeepDim: c.at.KeepDim})}
 		}),
 		grad(in0|in1, prodGradAgain)),
 	OpMax:    perInput(grad(further, putBack)),

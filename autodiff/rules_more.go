@@ -57,7 +57,7 @@ func prodGradAgain(c *ctx) T {
 // reversed sums from the other end.
 func reversed(c *ctx) T {
 	at := *c.at
-	at.Flag = !at.Flag
+	at.FromEnd = !at.FromEnd
 	return T{c.g.run(OpCumSum, &at)}
 }
 
