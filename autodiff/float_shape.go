@@ -1,5 +1,7 @@
 package autodiff
 
+import "github.com/isobit-ml/isobit/tensor"
+
 // Reshape gives the elements another shape; one extent may be -1.
 func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(shape)} }
 
@@ -115,6 +117,16 @@ func (x Float[B]) MaskFill(mask Bool[B], v float64) Float[B] {
 
 func (x Float[B]) compare(op Op, y Float[B]) Bool[B] { return Bool[B]{x.run(op, nil, y.Tensor)} }
 
+// compareNumber is to comparisons what number is to arithmetic.
+func (x Float[B]) compareNumber(op Op, v float64) Bool[B] {
+	if !holds(x.DType(), v) {
+		return x.Cast(tensor.F32).compareNumber(op, v)
+	}
+	y := Float[B]{x.scalar(v)}
+	defer y.Release()
+	return x.compare(op, y)
+}
+
 // Equal compares element by element; NaN equals nothing.
 func (x Float[B]) Equal(y Float[B]) Bool[B] { return x.compare(OpEqual, y) }
 
@@ -134,18 +146,10 @@ func (x Float[B]) Greater(y Float[B]) Bool[B] { return x.compare(OpGreater, y) }
 func (x Float[B]) GreaterEqual(y Float[B]) Bool[B] { return x.compare(OpGreaterEqual, y) }
 
 // LessScalar compares with a number.
-func (x Float[B]) LessScalar(v float64) Bool[B] {
-	y := Float[B]{x.scalar(v)}
-	defer y.Release()
-	return x.Less(y)
-}
+func (x Float[B]) LessScalar(v float64) Bool[B] { return x.compareNumber(OpLess, v) }
 
 // GreaterScalar compares with a number.
-func (x Float[B]) GreaterScalar(v float64) Bool[B] {
-	y := Float[B]{x.scalar(v)}
-	defer y.Release()
-	return x.Greater(y)
-}
+func (x Float[B]) GreaterScalar(v float64) Bool[B] { return x.compareNumber(OpGreater, v) }
 
 // IsNaN tells where x is not a number.
 func (x Float[B]) IsNaN() Bool[B] { return x.NotEqual(x) }

@@ -3,6 +3,8 @@ package autodiff
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -126,20 +128,66 @@ func (g *Gradients[B]) Scale(factor float64) error {
 
 // Norm returns the square root of the sum of the squares of all gradients.
 func (g *Gradients[B]) Norm() (float64, error) {
-	var squares []Float[B]
-	for _, e := range g.of().list {
-		if e.v != nil {
-			x := Float[B]{Tensor[B]{be: g.be, v: e.v}}
-			if x.DType().Size() == 2 { // squares may be out of its range
-				x = x.Cast(tensor.F32)
+	norm, err := g.norm(tensor.F32, 1)
+	if err != nil || norm != norm || norm >= 0x1p-40 && !math.IsInf(norm, 1) {
+		return norm, err
+	}
+	// Squares left the range of their type. Powers of two scale without rounding.
+	largest := 0.0
+	for x := range g.all() {
+		if x.Len() == 0 {
+			continue
+		}
+		m, err := x.Abs().MaxAll().Item()
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, m)
+	}
+	if largest == 0 || math.IsInf(largest, 1) {
+		return largest, nil
+	}
+	_, exponent := math.Frexp(largest)
+	scale := math.Ldexp(1, min(-exponent, 1023))
+	norm, err = g.norm(tensor.F64, scale)
+	return norm / scale, err
+}
+
+// norm returns the norm of the gradients times scale, computed in a type or in
+// their own wider one.
+func (g *Gradients[B]) norm(d tensor.DType, scale float64) (float64, error) {
+	total := 0.0
+	for x := range g.all() {
+		made := []Float[B]{x}
+		last := func() Float[B] { return made[len(made)-1] }
+		if x.DType().Size() < d.Size() {
+			made = append(made, x.Cast(d))
+		}
+		if scale != 1 {
+			made = append(made, last().MulScalar(scale))
+		}
+		made = append(made, last().PowScalar(2))
+		sum, err := last().Sum().Item()
+		for _, y := range made[1:] {
+			y.Release()
+		}
+		if err != nil {
+			return 0, err
+		}
+		total += sum
+	}
+	return math.Sqrt(total), nil
+}
+
+// all goes through the gradients.
+func (g *Gradients[B]) all() iter.Seq[Float[B]] {
+	return func(yield func(Float[B]) bool) {
+		for _, e := range g.of().list {
+			if e.v != nil && !yield(Float[B]{Tensor[B]{be: g.be, v: e.v}}) {
+				return
 			}
-			squares = append(squares, x.PowScalar(2).Sum().Cast(tensor.F64).Reshape(1))
 		}
 	}
-	if len(squares) == 0 {
-		return 0, nil
-	}
-	return Cat(0, squares[0], squares[1:]...).Sum().Sqrt().Item()
 }
 
 // ClipNorm scales the gradients so that their Norm is at most a limit, and

@@ -33,7 +33,11 @@ func (x Int[B]) Int64s() ([]int64, error) {
 	return copied[int64](x.Tensor, x.Cast(tensor.I64).Tensor)
 }
 
-// scalar makes a number that x can be computed with.
+// beyond reports whether x's type does not hold v: its lower bits are enough for
+// sums and products alone.
+func (x Int[B]) beyond(v int64) bool { return x.DType() == tensor.I32 && v != int64(int32(v)) }
+
+// scalar makes a number that x can be computed with, of the lower bits of v.
 func (x Int[B]) scalar(v int64) Int[B] {
 	if x.v == nil {
 		return x
@@ -68,7 +72,12 @@ func (x Int[B]) AddScalar(v int64) Int[B] { return x.Add(x.scalar(v)) }
 func (x Int[B]) MulScalar(v int64) Int[B] { return x.Mul(x.scalar(v)) }
 
 // DivScalar returns x / v, cut towards zero.
-func (x Int[B]) DivScalar(v int64) Int[B] { return x.Div(x.scalar(v)) }
+func (x Int[B]) DivScalar(v int64) Int[B] {
+	if x.beyond(v) {
+		return x.Cast(tensor.I64).DivScalar(v).Cast(tensor.I32)
+	}
+	return x.Div(x.scalar(v))
+}
 
 // Neg returns -x.
 func (x Int[B]) Neg() Int[B] { return Int[B]{x.run(OpNeg, nil)} }
@@ -77,7 +86,12 @@ func (x Int[B]) Neg() Int[B] { return Int[B]{x.run(OpNeg, nil)} }
 func (x Int[B]) Equal(y Int[B]) Bool[B] { return Bool[B]{x.run(OpEqual, nil, y.Tensor)} }
 
 // EqualScalar compares with a number.
-func (x Int[B]) EqualScalar(v int64) Bool[B] { return x.Equal(x.scalar(v)) }
+func (x Int[B]) EqualScalar(v int64) Bool[B] {
+	if x.beyond(v) {
+		return x.Cast(tensor.I64).EqualScalar(v)
+	}
+	return x.Equal(x.scalar(v))
+}
 
 // Less compares element by element.
 func (x Int[B]) Less(y Int[B]) Bool[B] { return Bool[B]{x.run(OpLess, nil, y.Tensor)} }
