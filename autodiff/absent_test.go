@@ -204,3 +204,33 @@ func TestRunOfWrongInputs(t *testing.T) {
 		}
 	}
 }
+
+// Zero values say that they have no backend, whichever method is asked.
+func TestZeroValues(t *testing.T) {
+	zero, made := new(Autodiff[*CPU, None]), New(NewCPU(), None{})
+	x := made.Track(Full(made, 1))
+	require.Equal(t, "autodiff(nil)", zero.Name())
+	require.Equal(t, tensor.Device{}, zero.Device())
+	require.Equal(t, "none", zero.Strategy())
+	require.False(t, zero.Owns(x.v))
+	_, viewed := zero.View(Full(NewCPU(), 1).v)
+	_, run := zero.Run(OpFill, &Attr{DType: tensor.F32})
+	_, copied := zero.FromView(tensor.Of([]float32{1}))
+	var params Params[*Autodiff[*CPU, None]]
+	for _, err := range []error{viewed, run, copied, params.Add("a", x).Err(), new(Params[*CPU]).Add("a", Full(NewCPU(), 1)).Err()} {
+		require.ErrorIs(t, err, errNoBackend)
+	}
+	g, err := made.Backward(x.Exp())
+	require.NoError(t, err)
+	require.Error(t, zero.GradReplace(x, g, Full(NewCPU(), 1)))
+
+	v := new(Var)
+	v.Release()
+	_, err = v.Share()
+	require.ErrorIs(t, err, errNoBackend)
+	require.Zero(t, v.Version())
+
+	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
+		require.Equal(t, "none", New(NewCPU(), s).Strategy())
+	}
+}

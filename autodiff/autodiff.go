@@ -12,13 +12,14 @@ import (
 // or any other Strategy.
 //
 // Only float tensors are wrapped; Int, Bool and untracked Quantized ones are
-// the inner backend's own. Decorating twice gives second derivatives.
+// the inner backend's own. Decorating twice gives second derivatives, but for those
+// of Dequantize and FakeQuantize: differentiating their gradients is an error.
 type Autodiff[B Backend, C Strategy] struct {
 	*engine
 	b B
 }
 
-// New decorates a backend. A nil strategy is None.
+// New decorates a backend. A nil strategy, of whatever type, is None.
 func New[B Backend, C Strategy](inner B, strategy C) *Autodiff[B, C] {
 	return &Autodiff[B, C]{newEngine(inner, strategy), inner}
 }
@@ -156,8 +157,8 @@ func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], 
 		return errNoGradients
 	case n == nil:
 		return fmt.Errorf("autodiff: grad_replace: %v is not tracked", x)
-	case !a.inner.Owns(grad.v):
-		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.inner.Name())
+	case !a.made().inner.Owns(grad.v):
+		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.made().inner.Name())
 	}
 	return g.g.replace(n, grad.v)
 }
@@ -284,7 +285,7 @@ func (a *Autodiff[B, C]) Label(x Float[*Autodiff[B, C]], name string) Float[*Aut
 }
 
 // Strategy says what the graph keeps.
-func (a *Autodiff[B, C]) Strategy() string { return a.keep.strategy.String() }
+func (a *Autodiff[B, C]) Strategy() string { return a.made().keep.strategy.String() }
 
 // Device says where the tensors lie.
 func (a *Autodiff[B, C]) Device() tensor.Device { return a.engine.Device() }

@@ -19,7 +19,7 @@ type engine struct {
 }
 
 func newEngine(inner Backend, s Strategy) *engine {
-	if s == nil {
+	if isNil(s) {
 		s = None{}
 	}
 	if isNil(inner) {
@@ -29,11 +29,22 @@ func newEngine(inner Backend, s Strategy) *engine {
 	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }
 
+// absentEngine is the engine of an Autodiff that New did not make.
+var absentEngine = newEngine(nil, nil)
+
+// made returns e, or what says that there is none.
+func (e *engine) made() *engine {
+	if e == nil {
+		return absentEngine
+	}
+	return e
+}
+
 // Name returns "autodiff" and the inner backend's name.
-func (e *engine) Name() string { return "autodiff(" + e.inner.Name() + ")" }
+func (e *engine) Name() string { return "autodiff(" + e.made().inner.Name() + ")" }
 
 // Device returns the inner backend's.
-func (e *engine) Device() tensor.Device { return e.inner.Device() }
+func (e *engine) Device() tensor.Device { return e.made().inner.Device() }
 
 // Owns reports whether v is a float tensor of this backend, or any other
 // tensor of the inner one.
@@ -41,12 +52,12 @@ func (e *engine) Owns(v Value) bool {
 	if x, ok := v.(*Var); ok {
 		return x.e == e
 	}
-	return e.inner.Owns(v)
+	return e.made().inner.Owns(v)
 }
 
 // FromView copies a tensor from host memory, untracked.
 func (e *engine) FromView(v tensor.View) (Value, error) {
-	inner, err := e.inner.FromView(v)
+	inner, err := e.made().inner.FromView(v)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +106,7 @@ func (e *engine) letGo(in ...Value) {
 
 // View shows a tensor in host memory. What has been seen is not set aside.
 func (e *engine) View(v Value) (tensor.View, error) {
+	e = e.made()
 	inner, err := e.hold(v)
 	if err != nil {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
@@ -109,6 +121,7 @@ func (e *engine) View(v Value) (tensor.View, error) {
 // Run applies an operation on the inner backend, and records it if an input
 // is tracked.
 func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
+	e = e.made()
 	var few [4]Value
 	inner := append(few[:0], in...)
 	tracked := false

@@ -93,7 +93,9 @@ func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B
 		return x
 	}
 	var x Float[B]
-	if v, ok := p.loaded[name]; ok {
+	if isNil(p.be) {
+		x.err = errNoBackend
+	} else if v, ok := p.loaded[name]; ok {
 		delete(p.loaded, name)
 		if x = FloatView(p.be, v); x.Err() == nil && !slices.Equal(x.Shape(), shape) {
 			x = Float[B]{failed(p.be, "the file's parameter %q is %v; shape %v was asked for", name, x, shape)}

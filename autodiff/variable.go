@@ -98,6 +98,9 @@ func (v *Var) Share() (Value, error) {
 
 // Release ends this handle.
 func (v *Var) Release() {
+	if v.e == nil {
+		return
+	}
 	if v.released.CompareAndSwap(false, true) && v.holds.Load() == 0 {
 		v.free()
 	}
@@ -118,6 +121,9 @@ func (v *Var) free() {
 // hold returns the inner backend's tensor, brought back if it was set aside,
 // and keeps it where it is until letGo, whoever releases v meanwhile.
 func (v *Var) hold() (value Value, err error) {
+	if v.e == nil {
+		return nil, errNoBackend
+	}
 	v.holds.Add(1)
 	if err = v.check(); err == nil {
 		value, err = v.present()
