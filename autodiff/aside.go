@@ -135,7 +135,7 @@ func sharing(x, y Value) bool {
 
 // manyEnding is how many results are brought back before the garbage collector
 // is asked which of them are held at all.
-const manyEnding = 32
+const manyEnding = 4
 
 // rescue brings back what is set aside and held, and could not be brought back
 // later: before pass b consumes its graph, or aside.changing changes.
