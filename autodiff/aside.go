@@ -155,7 +155,7 @@ func (e *engine) rescue(b *backward) {
 	for _, v := range ending {
 		// An error comes again when the result is used.
 		if value, err := e.bringBack(v.node, b); err == nil {
-			v.value = value
+			v.value, v.version = value, value.Version()
 			v.stays.Store(true)
 		}
 	}
@@ -193,7 +193,9 @@ func (e *engine) bringBack(n *node, b *backward) (v Value, err error) {
 	stack := []*node{n}
 	for len(stack) > 0 {
 		m := stack[len(stack)-1]
-		if m.there() != nil || made[m] != nil {
+		if has, err := m.there(); err != nil {
+			return nil, err
+		} else if has != nil || made[m] != nil {
 			stack = stack[:len(stack)-1]
 			continue
 		}
@@ -207,17 +209,17 @@ func (e *engine) bringBack(n *node, b *backward) (v Value, err error) {
 			switch p := ed.n; {
 			case ed.info.DType == tensor.None:
 			case p == nil || p.leaf:
-				if in[i], err = ed.held(); err != nil {
-					return nil, err
-				}
-			case p.there() != nil:
-				if in[i], err = p.unchanged(p.there()); err != nil {
-					return nil, err
-				}
+				in[i], err = ed.held()
 			case made[p] != nil:
 				in[i] = made[p]
 			default:
-				stack = append(stack, p)
+				in[i], err = p.there()
+			}
+			if err != nil {
+				return nil, err
+			}
+			if in[i] == nil && ed.info.DType != tensor.None {
+				stack = append(stack, ed.n)
 				ready = false
 			}
 		}
@@ -228,23 +230,22 @@ func (e *engine) bringBack(n *node, b *backward) (v Value, err error) {
 			return nil, err
 		}
 	}
-	if x := n.there(); x != nil {
-		if v, err = n.unchanged(x); err != nil {
-			return nil, err
-		}
-		return v.Share()
+	if x, err := n.there(); err != nil {
+		return nil, err
+	} else if x != nil {
+		return x.Share()
 	}
 	return made[n], nil
 }
 
 // there returns a node's result where the graph keeps it or the user's handle
 // has it, or nil; engine.mu is held.
-func (n *node) there() Value {
+func (n *node) there() (Value, error) {
 	if n.val != nil {
-		return n.val
+		return n.keeps()
 	}
-	if x := n.handle.Value(); x != nil && !x.gone.Load() {
-		return x.value
+	if x := n.handle.Value(); x != nil && !x.gone.Load() && x.value != nil {
+		return unchanged(n, x.value, x.version)
 	}
-	return nil
+	return nil, nil
 }

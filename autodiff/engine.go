@@ -161,7 +161,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		if v == nil || i > first && !v.DType().IsFloat() {
 			continue
 		}
-		x := &Var{e: e, info: infoOf(v), value: v, node: n}
+		x := &Var{e: e, info: infoOf(v), value: v, version: v.Version(), node: n}
 		if i == first {
 			n.handle = weak.Make(x)
 			if e.keep.again {
@@ -207,7 +207,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 	}
 	for i := range n.in {
 		if p := n.in[i].n; p != nil && !p.leaf && needs.has(input(i)) {
-			if err := e.keep.need(p, inner[i]); err != nil {
+			if err := e.keep.need(p, inner[i], e.own(in[i]).version); err != nil {
 				return nil, err
 			}
 		}
@@ -227,11 +227,11 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 		}
 	}
 	if from := n.in[0].n; op == OpReshape && (from == nil || from.leaf || from.shares) {
-		n.shares, n.version = true, inner[0].Version()
+		n.shares = true
 	}
 	n.again = n.computeAgain()
 	if needs.has(output) {
-		if err := e.keep.need(n, out[first]); err != nil {
+		if err := e.keep.need(n, out[first], out[first].Version()); err != nil {
 			return nil, err
 		}
 	}

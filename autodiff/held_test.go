@@ -117,3 +117,21 @@ func TestKeepOfAnotherHandle(t *testing.T) {
 		require.Equal(t, list(t, Floats(below, []float64{1, 4}).Exp()), list(t, d))
 	})
 }
+
+// A leaf may share the elements of a computed tensor. A graph that needs those says
+// that a step has changed them.
+func TestComputedTensorsThatChange(t *testing.T) {
+	ad := over(None{})
+	w := leaf(ad, []float64{0.5, 1})
+	h := w.Exp()
+	p := NewParams(ad, 1)
+	g, err := ad.Backward(p.Add("l", h).Sum())
+	require.NoError(t, err)
+	before, sum := h.Mul(h), h.Sum()
+	require.NoError(t, (&SGD{Rate: 1}).Step(p, g))
+	for _, y := range []Float[adf]{before, sum, h.Mul(h)} {
+		_, err = ad.Backward(y, WithSum(), KeepGraph())
+		require.ErrorContains(t, err, "exp#")
+		require.ErrorContains(t, err, "was changed in place")
+	}
+}

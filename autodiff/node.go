@@ -45,10 +45,9 @@ type node struct {
 
 	kept atomic.Bool // by Keep
 	leaf bool
-	// shares says that the result has the elements of a leaf or a constant,
-	// which had this version.
+	// shares says that the result has the elements of a leaf or a constant.
 	shares  bool
-	version int64
+	version int64 // of val's elements, when they were computed
 }
 
 // edge is one input of a node.

@@ -18,8 +18,11 @@ func (b *backward) have(n *node) Value {
 // value returns a node's result. What has to be computed again for it comes
 // from a stack, not from recursion: graphs may be deep.
 func (b *backward) value(n *node) (Value, error) {
-	if v := b.have(n); v != nil {
-		return n.unchanged(v)
+	if n.val != nil {
+		return n.keeps()
+	}
+	if v := b.vals[n.slot]; v != nil {
+		return v, nil
 	}
 	stack := append(b.stack[:0], n)
 	for len(stack) > 0 {
@@ -89,10 +92,13 @@ func (e *edge) held() (Value, error) {
 	return e.v, nil
 }
 
-// unchanged returns n's result v, or the error of elements that it shares
-// having changed.
-func (n *node) unchanged(v Value) (Value, error) {
-	if n.shares && v.Version() != n.version {
+// keeps returns the result that the graph keeps.
+func (n *node) keeps() (Value, error) { return unchanged(n, n.val, n.version) }
+
+// unchanged returns n's result v, or the error of elements that are others since
+// they were computed: a leaf's that shares them, or that of whoever tracked them.
+func unchanged(n *node, v Value, version int64) (Value, error) {
+	if v.Version() != version {
 		return nil, changed(n)
 	}
 	return v, nil

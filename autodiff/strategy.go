@@ -146,8 +146,9 @@ func (n *node) computeAgain() int {
 	return most + 1
 }
 
-// need is told that a gradient needs n's result v, and keeps it or not.
-func (k *keeper) need(n *node, v Value) error {
+// need is told that a gradient needs n's result v, computed when it had a version,
+// and keeps it or not.
+func (k *keeper) need(n *node, v Value, version int64) error {
 	if n.state.Load() != live || n.leaf || n.val != nil {
 		return nil
 	}
@@ -163,6 +164,7 @@ func (k *keeper) need(n *node, v Value) error {
 	}
 	var err error
 	if n.val, err = v.Share(); err == nil {
+		n.version = version
 		k.count(n, bytes, false)
 	}
 	return err

@@ -17,6 +17,7 @@ type Var struct {
 	// set it aside (nil) where the graph can bring it back: see hold. It is
 	// guarded by engine.mu then.
 	value    Value
+	version  int64        // of value's elements, when they were computed
 	holds    atomic.Int32 // how many need value where it is
 	stays    atomic.Bool  // value is not set aside: it was seen by View, or cannot be brought back
 	released atomic.Bool  // value goes with the last that holds it
@@ -93,7 +94,7 @@ func (v *Var) Share() (Value, error) {
 	if inner, err = inner.Share(); err != nil {
 		return nil, err
 	}
-	return &Var{e: v.e, info: v.info, value: inner, node: v.node}, nil
+	return &Var{e: v.e, info: v.info, value: inner, version: v.version, node: v.node}, nil
 }
 
 // Release ends this handle.
@@ -142,10 +143,11 @@ func (v *Var) present() (Value, error) {
 	v.e.mu.Lock()
 	defer v.e.mu.Unlock()
 	if v.value == nil {
-		var err error
-		if v.value, err = v.e.bringBack(v.node, nil); err != nil {
+		value, err := v.e.bringBack(v.node, nil)
+		if err != nil {
 			return nil, err
 		}
+		v.value, v.version = value, value.Version()
 		v.e.aside.add(v)
 	}
 	return v.value, nil
