@@ -133,8 +133,9 @@ func sharing(x, y Value) bool {
 	return !ok || s.shares(y)
 }
 
-// manyEnding is how many results are brought back before the garbage collector
-// is asked which of them are held at all.
+// manyEnding is how many results are brought back unasked. Where there are more, the
+// garbage collector says first which of them are held at all: most may be a graph's
+// that was dropped, and cost more than it does.
 const manyEnding = 4
 
 // rescue brings back what is set aside and held, and could not be brought back
@@ -153,6 +154,9 @@ func (e *engine) rescue(b *backward) {
 	// What has been brought back need not be computed for the next.
 	slices.SortFunc(ending, func(x, y *Var) int { return cmp.Compare(x.node.id, y.node.id) })
 	for _, v := range ending {
+		if v.value != nil { // it was listed twice
+			continue
+		}
 		// An error comes again when the result is used.
 		if value, err := e.bringBack(v.node, b); err == nil {
 			v.value, v.version = value, value.Version()
