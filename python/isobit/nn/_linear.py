@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._gradient import no_forward_mode, once, rounded, wide_for
+from .._gradient import no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
 from .._transforms import wants_derivative
 from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
@@ -46,6 +46,10 @@ class Operand(NamedTuple):
         if self.scheme is None or self.scale is None:
             return self.tensor
         return self.scheme.fake_quantize(self.tensor, self.scale, self.zero_point, self.grad_factor)
+
+    def widest(self) -> Operand:
+        """The same codes, whose values and gradients are not rounded to 16 bits."""
+        return self._replace(tensor=widest(self.tensor))
 
     def detached(self) -> Operand:
         """The same values, from which no gradient goes back."""
@@ -172,4 +176,5 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
     if not (x.wants_gradient() or weight.wants_gradient() or wants_derivative(bias)):
         return value
-    return straight_through(x.values() if values is None else values, weight.values(), bias, value)
+    factor = x.widest().values() if values is None else values
+    return straight_through(factor, weight.widest().values(), bias, value)

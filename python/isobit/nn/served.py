@@ -117,14 +117,20 @@ class ServedWeight(torch.nn.Module):
 
     def forward(self) -> Tensor:
         """The weight as its codes stand for it."""
+        return self.values(self.dtype)
+
+    def values(self, dtype: torch.dtype) -> Tensor:
+        """The same of another type; a weight that is not quantized stays as it is."""
         if self.scheme is None or self.scale is None:
             return self.codes
         scheme, codes = self.kept(self.codes)
-        return self._dequantize(scheme, codes, self.scale, self.zero_point)
+        return self._dequantize(scheme, codes, self.scale, self.zero_point, dtype)
 
-    def _dequantize(self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+    def _dequantize(
+        self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: torch.dtype
+    ) -> Tensor:
         codes = codes if scheme.code_dtype is None else codes.view(scheme.code_dtype)
-        return scheme.dequantize(codes, scale, zero_point, self.dtype, self.columns)
+        return scheme.dequantize(codes, scale, zero_point, dtype, self.columns)
 
     def rows(self, indices: Tensor) -> Tensor:
         """Some rows of a weight [V, D]: only they are dequantized."""
@@ -137,7 +143,7 @@ class ServedWeight(torch.nn.Module):
                 scale = scale.index_select(0, which)
                 zero_point = None if zero_point is None else zero_point.index_select(0, which)
             scheme, codes = self.kept(codes)
-            codes = self._dequantize(scheme.grouped_as(grouping), codes, scale, zero_point)
+            codes = self._dequantize(scheme.grouped_as(grouping), codes, scale, zero_point, self.dtype)
         return codes.reshape(*indices.shape, self.columns)
 
     def extra_repr(self) -> str:
@@ -179,7 +185,8 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         if self.product != "integer" or not x.wants_gradient():  # weight_only_linear has the gradient itself
             return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
         value = served_linear(self.product, x.detached(), *w.kept(w.codes), w.scale, w.zero_point, self.bias)
-        return straight_through(x.values(), w(), None, value)
+        wide = torch.promote_types(w.dtype, torch.float32)
+        return straight_through(x.widest().values(), w.values(wide), None, value)
 
     def extra_repr(self) -> str:
         return f"product={self.product}, bias={self.bias is not None}"
