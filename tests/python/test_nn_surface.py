@@ -211,6 +211,16 @@ def test_an_exported_layer_takes_any_batch(made):
         assert_same(reloaded(program)(draw(7, 3, 8)).detach(), model(draw(7, 3, 8)).detach())
 
 
+def test_training_is_exported_for_any_batch():
+    """Observers look for extremes of dimensions that the export leaves open."""
+    static = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
+    for weight, activation in ((INT8, static), (static, TOKENS), (static, static | {"is_dynamic": True})):
+        layer, x = prepare(torch.nn.Linear(8, 5), weight, activation), draw(7, 8)
+        layer(draw(4, 8))
+        program = torch.export.export(layer, (draw(4, 8),), dynamic_shapes=({0: torch.export.Dim("b")},))
+        assert_same(program.module()(x).detach(), layer(x).detach())
+
+
 @pytest.mark.parametrize("dtype", ("int4", "uint4"))
 def test_4_bit_codes_go_through_a_saved_program(dtype):
     """torch's files know no 4-bit types. Row counts and widths are odd, so that half a byte is left over."""

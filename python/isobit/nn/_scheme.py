@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import inf
 from typing import Any
 
 import torch
@@ -62,11 +62,11 @@ class Grouping:
             return (list(self.where) if isinstance(self.where, tuple) else self.where,), ()
         return (), () if self.where is None else (self.where,)
 
-    def block(self, shape: Sequence[int]) -> list[int]:
-        """The extents of a block of elements that share parameters."""
+    def block(self, shape: Sequence[int]) -> list[int | None]:
+        """The extents of a block of elements that share parameters; None: the whole of a dimension."""
         where, rank = self.where, len(shape)
         if self.name == "per_tensor":
-            return list(shape)
+            return [None] * rank
         if isinstance(where, tuple):
             if len(where) != rank or min(where, default=1) < 1:
                 raise ValueError(f"block_size is {list(where)}; want an extent of at least 1 for each of {list(shape)}")
@@ -74,10 +74,10 @@ class Grouping:
         if self.name == "per_channel":
             if where is None or not -rank <= where < rank:
                 raise ValueError(f"ch_axis is {where}; want {-rank} to {rank - 1} for shape {list(shape)}")
-            return [1 if i == where % rank else extent for i, extent in enumerate(shape)]
+            return [1 if i == where % rank else None for i in range(rank)]
         if rank == 0:
             raise ValueError(f"{self.name} wants at least one dimension, not a shape of []")
-        return [1] * (rank - 1) + [where or shape[-1]]
+        return [1] * (rank - 1) + [where]
 
     def parameter_shape(self, shape: Sequence[int]) -> list[int]:
         """The shape of scales and zero points."""
@@ -88,7 +88,7 @@ class Grouping:
             return [shape[self.where]]  # type: ignore[index]
         if self.name == "per_token":
             return [*shape[:-1], 1]
-        return [ceil(extent / b) for extent, b in zip(shape, block, strict=True)]
+        return [_blocks(extent, b) for extent, b in zip(shape, block, strict=True)]
 
     def shares_along_rows(self) -> bool:
         """Whether no two rows of a matrix lie in one block, or all do."""
@@ -113,9 +113,10 @@ class Grouping:
         view: list[int] = []
         over: list[int] = []
         for i, (extent, b) in enumerate(zip(x.shape, self.block(x.shape), strict=True)):
-            count = ceil(extent / b)
-            pads = [0, count * b - extent, *pads]
-            view += [count, b]
+            # What an export leaves open is not asked where there is nothing to pad.
+            count = _blocks(extent, b)
+            pads = [0, 0 if b in (1, None) else count * b - extent, *pads]
+            view += [count, extent if b is None else b]
             over.append(2 * i + 1)
         kind = torch.promote_types(x.dtype, torch.float32)
 
@@ -133,6 +134,11 @@ class Grouping:
         sums: Tensor
         _, sums, _ = _dequantize._OPS[self.name][1](a, b, scale, None, *before, -1, 1, *after, False, True, False, None)
         return sums
+
+
+def _blocks(extent: int, b: int | None) -> int:
+    """How many blocks a dimension has."""
+    return extent if b == 1 else 1 if b is None else (extent + b - 1) // b
 
 
 def quotient(x: Tensor, number: float) -> Tensor:
