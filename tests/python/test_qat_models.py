@@ -245,6 +245,23 @@ def test_a_served_layer_says_what_it_wants():
         served.apply(isobit.nn.disable_fake_quant)(draw(2, 6))
 
 
+@pytest.mark.parametrize("features", ((8, 0), (0, 4), (0, 0)))
+def test_layers_without_rows_or_columns(features):
+    int8 = {"dtype": torch.int8, "granularity": "per_channel"}
+    static = int8 | {"granularity": "per_tensor", "is_dynamic": False}
+    tokens = int8 | {"granularity": "per_token"}
+    for fakes in ((int8,), (int8, tokens), (int8, static), (static,), ({"dtype": "int4", "group_size": 4},),
+                  (int8, {"dtype": "uint8", "granularity": "per_token", "is_symmetric": False}), (FakeQuantize,)):  # fmt: skip
+        layer = prepare(torch.nn.Linear(*features), *fakes)
+        for count in (3, 0):
+            x = draw(count, features[0]).requires_grad_()
+            want = torch.nn.functional.linear(x, layer.weight, layer.bias)  # the bias alone
+            for f in (layer, convert(layer)):
+                y = f(x)
+                assert_same(y.detach(), want.detach())
+                assert_same(torch.autograd.grad(y.sum(), x)[0], torch.zeros_like(x))
+
+
 def test_a_state_of_doubles_loads():
     def make(trained):
         torch.manual_seed(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import torch
@@ -97,9 +98,12 @@ def served_linear(
     per_tensor = scheme.grouping.name == "per_tensor"
     where = scheme.grouping.where
     size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
+    columns = x.tensor.shape[-1]
+    groups = 1 if size is None else ceil(columns / size)
 
     def of_groups(parameters: Tensor) -> Tensor:
-        return parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, -1)
+        rows = parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, groups)
+        return rows if columns else rows[:, :0]
 
     kept = scheme.kept_zero_point(zero_point)
     return weight_only_linear(
@@ -108,7 +112,7 @@ def served_linear(
         of_groups(scale),
         None if kept is None else of_groups(kept),
         bias,
-        group_size=size or max(x.tensor.shape[-1], 1),
+        group_size=size or max(columns, 1),
         dtype=scheme.dtype,
     )
 
