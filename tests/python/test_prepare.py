@@ -200,3 +200,23 @@ def test_torchs_encoder_layers_do_not_read_past_the_codes(by):
             one.linear1 = FakeQuantizedLinear.from_linear(one.linear1, weight_fake_quantizer=fake)
         want = encoder.train()(x, src_key_padding_mask=padding)
         torch.testing.assert_close(convert(encoder)(x, src_key_padding_mask=padding), want)
+
+
+def test_a_wrapped_layer_is_converted():
+    wrapper = pytest.importorskip("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    for layer in (prepare(torch.nn.Linear(8, 4), INT8), QuantizedLinear(8, 4)):
+        model, x = torch.nn.Sequential(wrapper.checkpoint_wrapper(layer)), draw(2, 8)
+        served = convert(model)
+        assert not list(served.parameters())
+        assert_same(served(x), model.eval()(x).detach())
+
+
+def test_a_compiled_layer_says_that_it_would_run_as_it_was():
+    layer = prepare(torch.nn.Linear(8, 4), INT8)
+    with pytest.raises(TypeError, match="convert: a OptimizedModule runs the layer it was made of"):
+        convert(torch.nn.Sequential(torch.compile(layer, backend="eager")))
+    model, x = torch.compile(torch.nn.Sequential(layer), backend="eager"), draw(2, 8)
+    want = model(x).detach()
+    served = convert(model)
+    assert_same(served(x), want)
+    assert not list(served.parameters())

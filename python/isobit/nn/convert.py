@@ -21,7 +21,7 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     trained or not.
 
     Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
-    and TypeError for one with a forward that its served form would not have."""
+    and TypeError for one with a forward that its served form would not have, or that torch.compile wraps."""
     check_module("convert", module)
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
@@ -31,11 +31,17 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
 def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Module]) -> torch.nn.Module:
     if module in done:
         return done[module]
-    done[module] = _served(module) if callable(getattr(module, "served", None)) else module
+    # Its class's: a wrapper answers for what it wraps.
+    done[module] = _served(module) if hasattr(type(module), "served") else module
     if done[module] is module:
         for name, child in module._modules.items():  # named_children leaves out what it has named
-            if child is not None:
-                module._modules[name] = _convert(child, done)
+            if child is None:
+                continue
+            becomes = _convert(child, done)
+            if name == "_orig_mod" and becomes is not child:  # torch.compile's wrapper has bound its call
+                owner = type(module).__name__
+                raise TypeError(f"convert: a {owner} runs the layer it was made of; want convert before torch.compile")
+            module._modules[name] = becomes
     return done[module]
 
 
