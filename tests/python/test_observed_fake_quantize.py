@@ -1,6 +1,7 @@
 """ObservedFakeQuantize: beside torch.ao's FakeQuantize, torchao's configurations, and its switches."""
 
 import copy
+import warnings
 from types import SimpleNamespace
 
 import isobit
@@ -132,6 +133,10 @@ def test_switches():
     fake = ObservedFakeQuantize(quant_min=-128, quant_max=127, dtype=torch.int8, averaging_constant=0.5)
     with pytest.warns(UserWarning, match="nothing yet"):
         assert_same(fake.eval()(torch.tensor([1.2, 300.0])), torch.tensor([1.0, 127.0]))
+    given = copy.deepcopy(fake)
+    given.scale.fill_(2.0)
+    with warnings.catch_warnings(action="error"):
+        assert_same(given(torch.tensor([1.2, 300.0])), torch.tensor([2.0, 254.0]))
     x = draw(6, 7).requires_grad_()
     y = fake.train()(x)
     parameters = isobit.choose_qparams_per_tensor(x, symmetric=False)

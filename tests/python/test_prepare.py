@@ -220,3 +220,19 @@ def test_a_compiled_layer_says_that_it_would_run_as_it_was():
     served = convert(model)
     assert_same(served(x), want)
     assert not list(served.parameters())
+
+
+@pytest.mark.filterwarnings("ignore:.*prepare_qat|.*is deprecated")
+def test_learned_scales_in_torch_aos_prepare_qat():
+    learned = FakeQuantize.with_args(quant_min=-127, quant_max=127)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4))
+    model.qconfig = ao.QConfig(activation=learned, weight=learned)
+    prepared = ao.prepare_qat(model.train())
+    prepared(draw(3, 8)).sum().backward()
+    assert prepared[0].weight_fake_quant.scale.grad is not None
+    meta = FakeQuantize(factory_kwargs={"device": "meta", "dtype": torch.float64})
+    assert meta.scale.is_meta and meta.scale.dtype == torch.float32
+    assert all(
+        buffer.is_meta
+        for buffer in (*meta.buffers(), *ObservedFakeQuantize(factory_kwargs={"device": "meta"}).buffers())
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -54,29 +54,61 @@ def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
         raise ValueError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")
 
 
+def version_of(t: Tensor) -> int | None:
+    """How often a tensor was written, if torch counts."""
+    return None if t.is_inference() else t._version
+
+
+def write(t: Tensor, value: Tensor) -> None:
+    """Writes a tensor in place, also one that was made in inference mode."""
+    if not torch.compiler.is_compiling() and t.is_inference():
+        with torch.inference_mode():
+            t.copy_(value)
+    else:
+        t.copy_(value)
+
+
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a buffer in place, or anew where its shape or its type comes with the data."""
-    buffer = getattr(module, name)
-    if buffer.shape == value.shape and buffer.dtype == value.dtype:
-        buffer.copy_(value)
-        return
-    fresh = value.detach().clone()  # not an alias: the next write is in place
-    if not torch.compiler.is_compiling():
-        fresh = _lasting(module, name, fresh)
-    setattr(module, name, fresh)
-
-
-def _lasting(module: torch.nn.Module, name: str, value: Tensor) -> Tensor:
-    """The value as a tensor that can be used, and written, when the mode it was computed in has ended."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+    buffer, compiling = getattr(module, name), torch.compiler.is_compiling()
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if not compiling and wrapped(value) and not wrapped(buffer):
         owner = type(module).__name__
         raise RuntimeError(
             f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
         )
-    if not value.is_inference():
-        return value
-    with torch.inference_mode(False):
-        return torch.empty_like(value).copy_(value)
+    if buffer.shape == value.shape and buffer.dtype == value.dtype:
+        write(buffer, value)
+        return
+    fresh = value.detach().clone()  # not an alias: the next write is in place
+    if not compiling and fresh.is_inference():  # it is written when the mode it was computed in has ended
+        with torch.inference_mode(False):
+            fresh = torch.empty_like(fresh).copy_(fresh)
+    setattr(module, name, fresh)
+
+
+class FollowsData(torch.nn.Module):
+    """A module with buffers whose types come with the data: ``to(dtype)``, ``half()`` and their like leave them as
+    they are, so that a second conversion, or one before a state is loaded, makes no difference."""
+
+    types_of_data: tuple[str, ...] = ()
+
+    def restart(self) -> None:
+        """Forgets what was seen: called where ``to_empty`` gives a module that was on meta new memory."""
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        before = [(name, old) for name, old in self._buffers.items() if old is not None]
+        super()._apply(fn, recurse)
+        lost = False
+        for name, old in before:
+            new = self._buffers[name]
+            assert new is not None
+            lost |= old.is_meta and not new.is_meta
+            if name in self.types_of_data and new.dtype != old.dtype:
+                self._buffers[name] = old.to(new.device)
+        if lost:
+            self.restart()
+        return self
 
 
 def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *names: str) -> None:
@@ -96,18 +128,21 @@ class Parameters(NamedTuple):
 _FLAGS = ("fake_quant_enabled", "observer_enabled")
 
 
-class FakeQuantizer(torch.nn.Module):
+class FakeQuantizer(FollowsData):
     """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
 
-    ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the
-    module's two duties; a state_dict has them as torch.ao does, as tensors of one uint8."""
+    ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the module's two
+    duties: buffers of one uint8, as torch.ao's."""
 
     scheme: Scheme
 
-    def __init__(self) -> None:
+    def __init__(self, device: Any = None) -> None:
         super().__init__()
-        self.fake_quant_enabled = True
-        self.observer_enabled = True
+        self._on = dict.fromkeys(_FLAGS, True)
+        self._seen: dict[str, tuple[Tensor, int | None]] = {}  # a flag that was looked into, and its version
+        for name in _FLAGS:
+            self.register_buffer(name, torch.ones(1, dtype=torch.uint8, device=device))
+            self._switch(name, True)
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:
@@ -119,23 +154,50 @@ class FakeQuantizer(torch.nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.fake_quant_enabled and not (self.training and self.observer_enabled):
+        if not self.is_faking() and not (self.training and self.is_observing()):
             return x
         check_input(self, x)
         parameters = self.parameters_for(x)
-        return self.scheme.fake_quantize(x, *parameters) if self.fake_quant_enabled else x
+        return self.scheme.fake_quantize(x, *parameters) if self.is_faking() else x
+
+    def restart(self) -> None:
+        for name, on in self._on.items():
+            self._switch(name, on)
+
+    def _switch(self, name: str, on: bool) -> None:
+        flag = self._buffers[name]
+        assert flag is not None
+        write(flag, torch.full_like(flag, on))
+        self._on[name], self._seen[name] = on, (flag, version_of(flag))
+
+    def _is_on(self, name: str) -> bool:
+        """What a flag holds. On a GPU looking waits: it is looked into when it was written since, by whomever; where
+        one cannot look, as in compiled code, what was seen before holds."""
+        if not torch.compiler.is_compiling():
+            flag = self._buffers[name]
+            seen, version = self._seen[name]
+            assert flag is not None
+            if (flag is not seen or version_of(flag) != version) and has_value(flag):
+                self._on[name], self._seen[name] = bool(flag.any()), (flag, version_of(flag))
+        return self._on[name]
+
+    def is_faking(self) -> bool:
+        return self._is_on("fake_quant_enabled")
+
+    def is_observing(self) -> bool:
+        return self._is_on("observer_enabled")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        self.fake_quant_enabled = bool(enabled)
+        self._switch("fake_quant_enabled", bool(enabled))
 
     def disable_fake_quant(self) -> None:
-        self.fake_quant_enabled = False
+        self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        self.observer_enabled = bool(enabled)
+        self._switch("observer_enabled", bool(enabled))
 
     def disable_observer(self) -> None:
-        self.observer_enabled = False
+        self.enable_observer(False)
 
     @property
     def quant_min(self) -> int:
@@ -149,17 +211,15 @@ class FakeQuantizer(torch.nn.Module):
         """What this module becomes for inference: the same values with the parameters as they are."""
         raise NotImplementedError
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        for name in _FLAGS:
-            destination[prefix + name] = torch.tensor([getattr(self, name)], dtype=torch.uint8)
+    def expect(self, shape: Sequence[int]) -> None:
+        """Tells the module the shape of what it will quantize, where that is known before it comes."""
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in _FLAGS:  # absent from a state_dict of parameters alone
-            saved = state_dict.pop(prefix + name, None)
-            if saved is not None:
-                setattr(self, name, bool(saved.any()))
+            state_dict.setdefault(prefix + name, self._buffers[name])
         super()._load_from_state_dict(state_dict, prefix, *args)
+        for name in _FLAGS:
+            self._is_on(name)  # for compiled code
 
 
 def _for_each(method: str) -> Callable[[torch.nn.Module], None]:

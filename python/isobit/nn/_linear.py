@@ -38,7 +38,7 @@ class Operand(NamedTuple):
     def of(cls, by: FakeQuantizer | None, tensor: Tensor) -> Operand:
         if by is None:
             return cls(tensor)
-        if not by.fake_quant_enabled:
+        if not by.is_faking():
             return cls(by(tensor))  # it may observe
         return cls(tensor, by.scheme, *by.parameters_for(tensor))
 

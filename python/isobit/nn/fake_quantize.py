@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils import parametrize
 
 from .._explain import check_kinds
-from ._fake_quantizer import FakeQuantizer, Parameters, has_value, is_exporting
+from .._transforms import is_traced
+from ._fake_quantizer import FakeQuantizer, Parameters, has_value, is_exporting, version_of, write
 from ._scheme import Grouping, Scheme, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
@@ -39,7 +41,8 @@ class FakeQuantize(FakeQuantizer):
     loses what a forward sets; the forward after it says so."""
 
     initialized: Tensor
-    _start: tuple[Tensor, int] | None = None  # a scale just set, and its version
+    _start: tuple[Tensor, int | None, Tensor] | None = None  # a scale just set, its version, and a copy
+    types_of_data = ("scale",)  # where it is not learned
 
     def __init__(
         self,
@@ -57,8 +60,10 @@ class FakeQuantize(FakeQuantizer):
         rounding: str = "nearest",
         start: str = "lsq",
         eps: float = 0.0,
+        factory_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # the type of scales is float32 always
+        super().__init__(device)
         check_kinds("FakeQuantize", "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
         check_kinds("FakeQuantize", "i?", channels=channels, group_size=group_size)
         check_kinds("FakeQuantize", "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
@@ -90,14 +95,23 @@ class FakeQuantize(FakeQuantizer):
         self.channels = channels
         self.ch_axis = ch_axis
         self.start = start
-        scale = torch.ones(parameters)
+        scale = torch.ones(parameters, device=device)
         if learn_scale:
             self.scale = torch.nn.Parameter(scale)
         else:
             self.register_buffer("scale", scale)
         self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
         # Not a bool: averages of models subtract buffers.
-        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8))
+        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8, device=device))
+        self._has_started = False
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        super().restart()
+        self.scale.fill_(1)
+        if self.zero_point is not None:
+            self.zero_point.zero_()
+        self.initialized.zero_()
         self._has_started = False
 
     @property
@@ -118,13 +132,20 @@ class FakeQuantize(FakeQuantizer):
             scale = self._usual_scale(x.detach())
         if torch._C._functorch.is_batchedtensor(scale):
             raise RuntimeError("FakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()")
-        self.scale.copy_(scale.reshape(self.scale.shape))
+        self._set("scale", scale)
         if self.zero_point is not None and zero_point is not None:
-            self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
-        self.initialized.fill_(True)
+            self._set("zero_point", zero_point)
+        write(self.initialized, torch.ones_like(self.initialized))
         self._has_started = True
         if not torch.compiler.is_compiling() and has_value(self.scale):
-            self._start = self.scale.detach().clone(), self.scale._version
+            self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
+
+    def _set(self, name: str, value: Tensor) -> None:
+        parameter = getattr(self, name)
+        if parametrize.is_parametrized(self, name):
+            setattr(self, name, value.reshape(parameter.shape).to(parameter.dtype))
+        else:
+            write(parameter, value.reshape(parameter.shape))
 
     def _usual_scale(self, x: Tensor) -> Tensor:
         """LSQ's: twice the mean size of x over the root of the largest code."""
@@ -139,10 +160,12 @@ class FakeQuantize(FakeQuantizer):
         """That what the first batch set was not lost: fully_shard lends parameters for a forward, fills them again
         for the next, and does not count that as a change."""
         assert self._start is not None
-        (start, version), scale = self._start, self.scale.detach()
-        self._start = None
-        if self.scale._version != version or scale.dtype != start.dtype or scale.device != start.device:
+        (written, version, start), self._start = self._start, None
+        if self.scale is not written or version_of(written) != version:
             return
+        if written.dtype != start.dtype or written.device != start.device:
+            return
+        scale = written.detach()
         as_made = (scale - 1).abs() < (scale - start).abs()  # a step of the optimizer aside
         if as_made.any() and (as_made | (start == 1)).all():
             raise RuntimeError(
@@ -157,11 +180,11 @@ class FakeQuantize(FakeQuantizer):
             warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
 
     def parameters_for(self, x: Tensor) -> Parameters:
-        if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
+        if self.training and self.is_observing() and x.numel() > 0 and not self._started():
             _warn_replicas(x)
             self.set_scale(x)
         elif not torch.compiler.is_compiling():
-            if self._start is not None:
+            if self._start is not None and not is_traced():
                 self._check_start()
             elif x.numel() > 0:
                 self._warn_unset()
@@ -171,7 +194,11 @@ class FakeQuantize(FakeQuantizer):
                 return Parameters(self.scale, self.zero_point)
             if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
                 return self._with_scaled_gradients(n)
-        return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
+        scale, zero_point = self.scale, self.zero_point
+        if not self._has_started and torch.is_grad_enabled():
+            # Autograd keeps them, and the first batch writes over them.
+            scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()
+        return Parameters(scale, zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
 
     def _with_scaled_gradients(self, n: int) -> Parameters:
         """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
@@ -195,7 +222,7 @@ class FakeQuantize(FakeQuantizer):
         from .served import ServedFakeQuantize
 
         self._warn_unset()
-        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.fake_quant_enabled else self
+        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.is_faking() else self
 
     def extra_repr(self) -> str:
         return (

@@ -58,6 +58,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
         self.activation_fake_quantizer = _checked(self, "activation_fake_quantizer", activation)
         self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
         self.exact = exact
+        if weight is not None:
+            weight.expect(self.weight.shape)
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, **keywords: Any) -> FakeQuantizedLinear:
@@ -128,6 +130,7 @@ class FakeQuantizedEmbedding(Embedding):
         if weight is None:
             raise TypeError("FakeQuantizedEmbedding: weight_fake_quantizer is None; want a module")
         self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
+        weight.expect(self.weight.shape)
 
     def forward(self, input: Tensor) -> Tensor:
         weight = self.weight_fake_quantizer(self.weight)

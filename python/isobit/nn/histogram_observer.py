@@ -108,6 +108,9 @@ class HistogramObserver(MinMaxObserver):
         super().reset_min_max_vals()
         self.histogram.zero_()
 
+    def restart(self) -> None:
+        self.reset_min_max_vals()
+
     def _finite(self, x: Tensor) -> Tensor:
         if not x.isinf().any():
             return x

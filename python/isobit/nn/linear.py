@@ -11,7 +11,7 @@ from ..ops.dequantize import dequantize_per_token
 from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
-from ._fake_quantizer import check_features
+from ._fake_quantizer import FollowsData, check_features
 from ._linear import straight_through
 
 torch.fx.wrap("linear")
@@ -48,7 +48,7 @@ class QuantizedLinear(torch.nn.Linear):
         return ServedLinear(**self.export())
 
 
-class ServedLinear(torch.nn.Module):
+class ServedLinear(FollowsData):
     """A linear layer of int8 codes: what QuantizedLinear becomes for inference, with the same gradient of input.
 
     The arguments are what ``QuantizedLinear.export()`` gives: weight_codes int8 [N, K], weight_scale [N], bias [N]."""
@@ -56,6 +56,7 @@ class ServedLinear(torch.nn.Module):
     weight_codes: Tensor
     weight_scale: Tensor
     bias: Tensor | None
+    types_of_data = ("weight_scale",)
 
     def __init__(self, weight_codes: Tensor, weight_scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()

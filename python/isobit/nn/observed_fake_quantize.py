@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
+from .._transforms import wants_derivative
 from . import torchao_config
-from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading, set_buffer
+from ._fake_quantizer import FakeQuantizer, Parameters, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 from .fake_quantize import FakeQuantize
-from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver
+from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver, is_new
 
 
 def scheme_of(observer: Any) -> Scheme:
@@ -52,11 +53,14 @@ class ObservedFakeQuantize(FakeQuantizer):
     ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
     ``disable_fake_quant()``. In eval mode nothing is observed. The gradient is the straight-through
     estimate, 0 where x fell outside the range. ``scale`` and ``zero_point`` (int32) are buffers, with one
-    element for each channel, group or block, and empty before the first batch; where there was none, the
-    scale is 1, with a warning. ``convert`` makes of it a module with the parameters as they are."""
+    element for each channel, group or block, and empty before the first batch where their number is not known
+    yet. Without a first batch the scale is 1, with a warning. The scale has the type that the data gives it,
+    whatever ``to(dtype)`` makes of the model. ``convert`` makes of it a module with the parameters as they are."""
 
     scale: Tensor
     zero_point: Tensor
+    types_of_data = ("scale",)
+    _has_observed = False  # or has parameters from elsewhere, as far as one has looked
 
     def __init__(
         self,
@@ -66,7 +70,8 @@ class ObservedFakeQuantize(FakeQuantizer):
         is_dynamic: bool = False,
         **observer_kwargs: Any,
     ) -> None:
-        super().__init__()
+        device = torch.nn.factory_kwargs(observer_kwargs.get("factory_kwargs")).get("device")
+        super().__init__(device)
         check_kinds("ObservedFakeQuantize", "b", is_dynamic=is_dynamic)
         if isinstance(observer, torch.nn.Module) or not callable(observer):
             kind = type(observer).__name__
@@ -81,8 +86,10 @@ class ObservedFakeQuantize(FakeQuantizer):
         if not is_dynamic and self.scheme.grouping.name == "per_token":
             raise ValueError("ObservedFakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
         self.is_dynamic = is_dynamic
-        self.register_buffer("scale", torch.empty(0))
-        self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32))
+        self.register_buffer("scale", torch.empty(0, device=device))
+        self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32, device=device))
+        if self.scheme.grouping.name == "per_tensor":
+            self._reserve(())
 
     @classmethod
     def from_config(cls, config: Any = None, *, shape: Sequence[int] | None = None, **keywords: Any) -> FakeQuantizer:
@@ -96,6 +103,26 @@ class ObservedFakeQuantize(FakeQuantizer):
         if fields["range_learning"]:
             return FakeQuantize(**torchao_config.learned(fields, shape))
         return cls(**torchao_config.observed(fields))
+
+    def _reserve(self, shape: Sequence[int]) -> None:
+        """Makes room for the parameters of an input of that shape, as they are before the first batch."""
+        shape = self.scheme.grouping.parameter_shape(shape)
+        self.scale = self.scale.new_ones(shape)
+        self.zero_point = self.zero_point.new_full(shape, self.scheme.middle)
+
+    def restart(self) -> None:
+        super().restart()
+        self.scale.fill_(1)
+        self.zero_point.fill_(self.scheme.middle)
+        self._has_observed = False
+
+    def expect(self, shape: Sequence[int]) -> None:
+        observer = self.activation_post_process
+        if self.scale.numel() or self.is_dynamic:
+            return
+        self._reserve(shape)
+        if isinstance(observer, MinMaxObserver):
+            observer.expect(shape)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -123,30 +150,44 @@ class ObservedFakeQuantize(FakeQuantizer):
         scale, zero_point = self.calculate_qparams()
         set_buffer(self, "scale", scale)
         set_buffer(self, "zero_point", zero_point)
+        self._has_observed = True
         return scale, zero_point
 
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.is_dynamic:
             return Parameters(*self.activation_post_process.choose(x.detach()))
-        if self.training and self.observer_enabled and x.numel():
+        if self.training and self.is_observing() and x.numel():
             # These, not the buffers: autograd keeps them, and the next batch writes over the buffers.
             return Parameters(*self.observe(x))
-        if self.scale.numel():
-            return Parameters(self.scale, self.zero_point)
-        warnings.warn("ObservedFakeQuantize has seen nothing yet: its scale is 1", stacklevel=2)
-        shape = self.scheme.grouping.parameter_shape(x.shape)
-        return Parameters(self.scale.new_ones(shape), self.zero_point.new_full(shape, self.scheme.middle))
+        if not self._has_observed and x.numel():
+            self._look()
+        scale, zero_point = self.scale, self.zero_point
+        if not scale.numel():
+            shape = self.scheme.grouping.parameter_shape(x.shape)
+            return Parameters(scale.new_ones(shape), zero_point.new_full(shape, self.scheme.middle))
+        if wants_derivative(x):
+            scale, zero_point = scale.clone(), zero_point.clone()
+        return Parameters(scale, zero_point)
+
+    def _look(self) -> None:
+        """Warns where nothing was seen, which one cannot ask in compiled code."""
+        if torch.compiler.is_compiling() or not has_value(self.scale):
+            return
+        self._has_observed = not is_new(self.activation_post_process) or bool((self.scale != 1).any())
+        if not self._has_observed:
+            warnings.warn("ObservedFakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
 
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
 
-        if not self.fake_quant_enabled or self.is_dynamic:
+        if not self.is_faking() or self.is_dynamic:
             return self
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         resize_for_loading(self, state_dict, prefix, "scale", "zero_point")
         super()._load_from_state_dict(state_dict, prefix, *args)
+        self._has_observed = False
 
     def extra_repr(self) -> str:
         return f"is_dynamic={self.is_dynamic}, {self.scheme}"

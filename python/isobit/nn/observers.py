@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from ..ops.quantized_linear import FLOATS
-from ._fake_quantizer import Partial, check_input, has_value, resize_for_loading, set_buffer
+from ._fake_quantizer import FollowsData, Partial, check_input, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
@@ -21,7 +21,15 @@ EPS = torch.finfo(torch.float32).eps
 ROUNDINGS = ("nearest", "reciprocal")
 
 
-class MinMaxObserver(torch.nn.Module):
+def is_new(observer: torch.nn.Module) -> bool:
+    """Whether an observer, ours or torch.ao's, has seen nothing, as far as one can tell: its range is empty."""
+    low, high = (getattr(observer, name, None) for name in ("min_val", "max_val"))
+    if not isinstance(low, Tensor) or not isinstance(high, Tensor):
+        return False
+    return low.numel() == 0 or (has_value(low) and bool((low > high).any()))
+
+
+class MinMaxObserver(FollowsData):
     """Follows the smallest and the largest value that passed.
 
     The arguments are those of ``torch.ao.quantization.MinMaxObserver``. dtype: that of the codes, quint8,
@@ -40,6 +48,7 @@ class MinMaxObserver(torch.nn.Module):
 
     min_val: Tensor
     max_val: Tensor
+    types_of_data = ("min_val", "max_val")
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class MinMaxObserver(torch.nn.Module):
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
         self.register_buffer("min_val", torch.empty(0, device=device))
         self.register_buffer("max_val", torch.empty(0, device=device))
+        self._start()
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:
@@ -122,8 +132,22 @@ class MinMaxObserver(torch.nn.Module):
         return self.scheme.choose(x)
 
     def is_new(self) -> bool:
-        """Whether nothing was seen."""
-        return self.min_val.numel() == 0
+        """Whether nothing was seen. On a GPU it waits, until something was."""
+        if not self._has_seen and not torch.compiler.is_compiling():
+            self._has_seen = has_value(self.min_val) and not is_new(self)
+        return not self._has_seen
+
+    def expect(self, shape: Sequence[int]) -> None:
+        """Tells the observer the shape of what it will see."""
+        self._start(self.scheme.grouping.parameter_shape(shape))
+
+    def _start(self, shape: Sequence[int] | None = None) -> None:
+        """The range of nothing, from infinity down to -infinity; of no elements where their number is not known."""
+        if shape is None:
+            shape = () if self.scheme.grouping.name == "per_tensor" else (0,)
+        self.min_val = self.min_val.new_full(shape, torch.inf)
+        self.max_val = self.max_val.new_full(shape, -torch.inf)
+        self._has_seen = False
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
@@ -131,15 +155,20 @@ class MinMaxObserver(torch.nn.Module):
         if x.numel() == 0:
             return x
         low, high = self.extremes(x.detach())
-        if not self.is_new():
+        if self.min_val.numel():
             if low.shape != self.min_val.shape:
                 raise ValueError(
                     f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
                     f"those before had {list(self.min_val.shape)}"
                 )
-            low, high = self.merge(low, high)
+            merged = self.merge(low, high)
+            if torch.compiler.is_compiling() or not self._has_seen:  # the range may be that of nothing
+                new = self.min_val > self.max_val
+                merged = torch.where(new, low, merged[0]), torch.where(new, high, merged[1])
+            low, high = merged
         set_buffer(self, "min_val", low)
         set_buffer(self, "max_val", high)
+        self._has_seen = True
         return x
 
     @torch.no_grad()
@@ -147,21 +176,23 @@ class MinMaxObserver(torch.nn.Module):
         """(scale, zero_point): float32 (float64 of a double() module) and int32, [] or one for each range."""
         if self.is_new():
             warnings.warn(f"{type(self).__name__} has seen nothing yet: its scale is 1", stacklevel=2)
-            return self.min_val.new_ones(()), self.min_val.new_full((), self.scheme.middle, dtype=torch.int32)
+            shape = self.min_val.shape if self.min_val.numel() else ()
+            return self.min_val.new_ones(shape), self.min_val.new_full(shape, self.scheme.middle, dtype=torch.int32)
         return self.scheme.choose_for_range(self.min_val, self.max_val)
 
     def reset_min_max_vals(self) -> None:
         """Forgets what was seen."""
-        self.min_val = self.min_val.new_empty(0)
-        self.max_val = self.max_val.new_empty(0)
+        self._start()
+
+    def restart(self) -> None:
+        self._start(self.min_val.shape)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
         resize_for_loading(self, state_dict, prefix, "min_val", "max_val")
         super()._load_from_state_dict(state_dict, prefix, *args)
-        # How torch.ao spells a range of nothing.
-        if has_value(self.min_val) and bool((self.min_val > self.max_val).any()):
-            self.reset_min_max_vals()
+        self._has_seen = False
+        self.is_new()  # for compiled code
 
     def extra_repr(self) -> str:
         s = self.scheme

@@ -91,6 +91,8 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
         raise TypeError(f"prepare: got a {type(given).__name__}; want a configuration with a dtype, or a constructor")
     if not isinstance(made, FakeQuantizer):
         raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want FakeQuantize or ObservedFakeQuantize")
+    if shape is not None:
+        made.expect(shape)
     return made
 
 

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
-from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, resize_for_loading
+from ._fake_quantizer import (
+    FakeQuantizer,
+    FollowsData,
+    Parameters,
+    check_features,
+    is_exporting,
+    resize_for_loading,
+)
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type
 
@@ -28,7 +35,7 @@ def _kept(tensor: Tensor | None) -> Tensor | None:
 
 
 def _scheme_of(by: FakeQuantizer | None) -> Scheme | None:
-    return by.scheme if by is not None and by.fake_quant_enabled else None
+    return by.scheme if by is not None and by.is_faking() else None
 
 
 def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
@@ -44,6 +51,7 @@ class ServedFakeQuantize(FakeQuantizer):
 
     scale: Tensor
     zero_point: Tensor | None
+    types_of_data = ("scale",)
 
     def __init__(self, scheme: Scheme, scale: Tensor, zero_point: Tensor | None) -> None:
         super().__init__()
@@ -69,12 +77,13 @@ class ServedFakeQuantize(FakeQuantizer):
         return str(self.scheme)
 
 
-class ServedWeight(torch.nn.Module):
+class ServedWeight(FollowsData):
     """A weight as codes, with their scale and zero point, or as it is where it is not quantized."""
 
     codes: Tensor
     scale: Tensor | None
     zero_point: Tensor | None
+    types_of_data = ("scale",)
 
     def __init__(self, weight: Tensor, by: FakeQuantizer | None, kept: torch.dtype | None = None) -> None:
         super().__init__()

@@ -1,0 +1,195 @@
+"""What isobit.nn keeps: averages, checkpoints, functional calls, conversions of dtype, and states set from outside."""
+
+import copy
+
+import isobit
+import pytest
+import torch
+from isobit.nn import FakeQuantize, HistogramObserver, MinMaxObserver, ObservedFakeQuantize, convert, prepare
+from kit import assert_same, draw
+from torch.nn.utils import parametrize
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
+STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
+LEARNED = CHANNEL | {"range_learning": True, "is_dynamic": False}
+MODELS = {
+    "dynamic": (CHANNEL, {"dtype": torch.int8, "granularity": "per_token"}),
+    "static": (CHANNEL | {"is_dynamic": False}, STATIC),
+    "groups": ({"dtype": "int4", "group_size": 4, "is_dynamic": False}, ObservedFakeQuantize),
+    "histogram": (CHANNEL | {"is_dynamic": False}, ObservedFakeQuantize.with_args(observer=HistogramObserver)),
+    "learned": (LEARNED, FakeQuantize),
+}
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def model_of(name):
+    torch.manual_seed(0)
+    return prepare(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()), *MODELS[name])
+
+
+def assert_same_state(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    assert a.keys() == b.keys()
+    for key, value in a.items():
+        assert_same(value, b[key])
+
+
+@each_model
+@pytest.mark.parametrize(
+    "keywords", ({}, {"multi_avg_fn": get_ema_multi_avg_fn(0.5), "use_buffers": True}), ids=("swa", "ema")
+)
+def test_an_average_made_before_the_first_batch_has_the_scales(name, keywords):
+    model, x = model_of(name), draw(5, 8)
+    average = AveragedModel(model, **keywords)
+    model(x)
+    average.update_parameters(model)
+    average.update_parameters(model)
+    for f in (average.module, convert(average)):
+        assert_same(f.eval()(x).detach(), model.eval()(x).detach())
+    model.train().apply(isobit.nn.disable_fake_quant)
+    average.update_parameters(model)  # which writes the switches, too
+    assert_same(average.module(x).detach(), model.eval()(x).detach())
+
+
+@each_model
+def test_a_checkpoint_goes_into_a_model_that_has_seen_nothing(name, tmp_path):
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    model, fresh, x = model_of(name), model_of(name), draw(5, 8)
+    model(x), model(x * 2)
+    checkpoint.save(model.state_dict(), checkpoint_id=tmp_path)
+    checkpoint.load(fresh.state_dict(), checkpoint_id=tmp_path)
+    assert_same_state(fresh, model)
+    assert_same(fresh.eval()(x).detach(), model.eval()(x).detach())
+
+
+def test_a_state_with_buffers_of_no_elements_loads():
+    """As untrained models had them."""
+    model, x = model_of("static"), draw(5, 8)
+    state = model.state_dict()
+    for key in state:
+        if key.endswith(("scale", "zero_point", "min_val", "max_val")):
+            state[key] = state[key].new_empty(0)
+    model.load_state_dict(state)
+    with pytest.warns(UserWarning, match="nothing yet"):
+        model.eval()(x)
+    other = model_of("static")
+    assert_same(model.train()(x), other(x))
+    assert_same_state(model, other)
+
+
+@each_model
+def test_functional_call_takes_a_state_dict(name):
+    model, x = model_of(name), draw(5, 8)
+    model(x)
+    model.eval()
+    assert_same(torch.func.functional_call(model, model.state_dict(), x).detach(), model(x).detach())
+    off = copy.deepcopy(model).apply(isobit.nn.disable_fake_quant)
+    assert_same(torch.func.functional_call(model, off.state_dict(), x).detach(), off(x).detach())
+    assert model[0].weight_fake_quantizer.is_faking()
+    want = model(x)
+    model[0].weight_fake_quantizer.fake_quant_enabled[0] = 0  # as with torch.ao's
+    assert (model(x) != want).any()
+
+
+@each_model
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16, torch.float64), ids=str)
+def test_a_second_conversion_of_dtype_changes_nothing(name, dtype):
+    model, x = model_of(name).to(dtype), draw(5, 8, dtype=dtype)
+    for _ in range(2):
+        model(x)
+    model.eval()
+    again = copy.deepcopy(model).to(dtype)
+    assert_same_state(again, model)
+    assert_same(again(x).detach(), model(x).detach())
+    served = convert(model)
+    assert_same(served(x), model(x).detach())
+    assert_same(copy.deepcopy(served).to(dtype)(x), served(x))
+
+
+@pytest.mark.parametrize("name", ("dynamic", "static", "groups", "histogram"))
+def test_a_state_is_loaded_before_or_after_a_conversion_of_dtype(name):
+    model, x = model_of(name), draw(5, 8)
+    model(x)
+    for make in (lambda m: m, convert):
+        first, then, state = make(model_of(name)), make(model_of(name)), make(model).state_dict()
+        first.load_state_dict(state)
+        first.bfloat16()
+        then.bfloat16().load_state_dict(state)
+        assert_same_state(first, then)
+        assert_same(first.eval()(x.bfloat16()).detach(), then.eval()(x.bfloat16()).detach())
+
+
+@each_model
+def test_memory_after_meta_starts_anew(name):
+    model, want, x = model_of(name).to("meta").to_empty(device="cpu"), model_of(name), draw(5, 8)
+    weights = {key: value for key, value in want.state_dict().items() if key in ("0.weight", "0.bias")}
+    model.load_state_dict(weights, strict=False)
+    assert_same(model(x).detach(), want(x).detach())
+    assert_same_state(model, want)
+
+
+def test_a_parametrized_scale_starts_at_the_batch():
+    class Exp(torch.nn.Module):
+        def forward(self, x):
+            return x.exp()
+
+        def right_inverse(self, x):
+            return x.log()
+
+    module, plain, x = FakeQuantize(), FakeQuantize(), draw(5, 8)
+    parametrize.register_parametrization(module, "scale", Exp())
+    for _ in range(2):
+        module(x), plain(x)
+    torch.testing.assert_close(module.scale, plain.scale)
+    assert module.initialized
+
+
+def test_a_start_that_was_replaced_is_not_lost():
+    a, b, x = prepare(torch.nn.Linear(8, 4), LEARNED), prepare(torch.nn.Linear(8, 4), LEARNED), draw(5, 8)
+    a(x)
+    a.load_state_dict(b.state_dict(), assign=True)
+    a(x)
+    assert a.weight_fake_quantizer.initialized
+
+
+def test_a_trace_after_one_batch():
+    model, x = prepare(torch.nn.Linear(8, 4), LEARNED), draw(5, 8)
+    model(x)
+    traced = torch.jit.trace(model.eval(), x)  # which checks that a second trace is the same
+    assert_same(traced(x).detach(), model(x).detach())
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing yet")
+@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize, lambda: ObservedFakeQuantize(MinMaxObserver)))
+def test_a_module_made_in_inference_mode(kind):
+    x, want = draw(4, 4), kind()
+    want(x), want(x * 2)
+    for first in (True, False):
+        with torch.inference_mode():
+            module = kind()
+            module(x if first else x[:0])
+        with torch.no_grad():
+            if not first:
+                module(x)
+            module.disable_fake_quant()
+            assert module.eval()(x) is x
+            module.enable_fake_quant()
+            assert_same(module.train()(x * 2), want.eval()(x * 2).detach())
+        assert_same(module.scale.detach(), want.scale.detach())
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing yet")
+@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize))
+def test_training_does_not_write_over_what_autograd_keeps(kind):
+    """A forward in eval mode, one in training, then their gradients."""
+    for seen in (True, False):
+        module, x = kind(), draw(5, 8).requires_grad_()
+        if seen:
+            module(x)
+        first = module.eval()(x)
+        later = module.train()(x * 2)
+        (first.sum() + later.sum()).backward()
+        assert (x.grad <= 3).all()
+    with torch.no_grad():
+        assert module.eval().parameters_for(x).scale is module.scale
