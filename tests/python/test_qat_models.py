@@ -245,6 +245,20 @@ def test_a_served_layer_says_what_it_wants():
         served.apply(isobit.nn.disable_fake_quant)(draw(2, 6))
 
 
+def test_a_served_layer_has_the_attributes_of_the_layer():
+    config = {"dtype": "int4", "group_size": 4}
+    for layer in (prepare(torch.nn.Linear(7, 3), config), QuantizedLinear(7, 3)):
+        served = convert(layer)
+        assert (served.in_features, served.out_features) == (7, 3) and "in_features=7, out_features=3" in str(served)
+    table = convert(prepare(torch.nn.Embedding(9, 7, padding_idx=2), embedding=config))
+    assert (table.num_embeddings, table.embedding_dim, table.padding_idx) == (9, 7, 2)
+    weight = convert(prepare(torch.nn.Linear(7, 3), config)).bfloat16().weight
+    values = weight()
+    assert (weight.shape, weight.dtype, weight.device) == (values.shape, torch.bfloat16, values.device)
+    with pytest.raises(TypeError, match=r"linear: a ServedWeight is codes; want the layer called, or weight\(\)"):
+        torch.nn.functional.linear(draw(2, 7), weight)
+
+
 @pytest.mark.parametrize("features", ((8, 0), (0, 4), (0, 0)))
 def test_layers_without_rows_or_columns(features):
     int8 = {"dtype": torch.int8, "granularity": "per_channel"}

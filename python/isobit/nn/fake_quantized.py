@@ -138,4 +138,4 @@ class FakeQuantizedEmbedding(Embedding):
 
     def served(self) -> ServedFakeQuantizedEmbedding:
         """This layer for inference: its weight as codes."""
-        return ServedFakeQuantizedEmbedding(self.weight, self.weight_fake_quantizer)
+        return ServedFakeQuantizedEmbedding(self.weight, self.weight_fake_quantizer, self.padding_idx)

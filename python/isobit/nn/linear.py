@@ -60,12 +60,13 @@ class ServedLinear(FollowsData):
 
     def __init__(self, weight_codes: Tensor, weight_scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
+        self.out_features, self.in_features = weight_codes.shape
         self.register_buffer("weight_codes", weight_codes)
         self.register_buffer("weight_scale", weight_scale)
         self.register_buffer("bias", bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        check_features(self, input, self.weight_codes.shape[1])
+        check_features(self, input, self.in_features)
         plain = input.detach()
         codes, scale, _ = quantize_per_token_dynamic(plain, torch.int8, quant_min=_LOW, quant_max=_HIGH)
         y = quantized_linear_codes(codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype)
@@ -77,5 +78,4 @@ class ServedLinear(FollowsData):
         return straight_through(input, weight, None, y)
 
     def extra_repr(self) -> str:
-        rows, columns = self.weight_codes.shape
-        return f"in_features={columns}, out_features={rows}, bias={self.bias is not None}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

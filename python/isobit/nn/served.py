@@ -78,7 +78,8 @@ class ServedFakeQuantize(FakeQuantizer):
 
 
 class ServedWeight(FollowsData):
-    """A weight as codes, with their scale and zero point, or as it is where it is not quantized."""
+    """A weight as codes, with their scale and zero point, or as it is where it is not quantized. Called, it gives the
+    values that they stand for; ``shape``, ``dtype`` and ``device`` are theirs."""
 
     codes: Tensor
     scale: Tensor | None
@@ -88,7 +89,7 @@ class ServedWeight(FollowsData):
     def __init__(self, weight: Tensor, by: FakeQuantizer | None, kept: torch.dtype | None = None) -> None:
         super().__init__()
         self.dtype = weight.dtype
-        self.columns = weight.shape[-1]
+        self.shape = weight.shape
         self.scheme = _scheme_of(by)
         codes, scale, zero_point = weight, None, None
         if by is not None and self.scheme is not None:
@@ -104,6 +105,15 @@ class ServedWeight(FollowsData):
         self.register_buffer("codes", codes.detach().clone())
         self.register_buffer("scale", _kept(scale))
         self.register_buffer("zero_point", _kept(zero_point))
+
+    @property
+    def device(self) -> torch.device:
+        return self.codes.device
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
+        name = getattr(function, "__name__", function)
+        raise TypeError(f"{name}: a {cls.__name__} is codes; want the layer called, or weight(), what they stand for")
 
     def _apply(self, fn: Any, recurse: bool = True) -> ServedWeight:
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
@@ -122,7 +132,7 @@ class ServedWeight(FollowsData):
         if self.scheme.dtype not in PACKED or not is_exporting():
             return self.scheme, codes
         low = code_type("convert", self.scheme.dtype)[1]
-        return self.scheme.kept_as(torch.int8), _unpacked(codes, low, self.columns)
+        return self.scheme.kept_as(torch.int8), _unpacked(codes, low, self.shape[-1])
 
     def forward(self) -> Tensor:
         """The weight as its codes stand for it."""
@@ -139,7 +149,7 @@ class ServedWeight(FollowsData):
         self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: torch.dtype
     ) -> Tensor:
         codes = codes if scheme.code_dtype is None else codes.view(scheme.code_dtype)
-        return scheme.dequantize(codes, scale, zero_point, dtype, self.columns)
+        return scheme.dequantize(codes, scale, zero_point, dtype, self.shape[-1])
 
     def rows(self, indices: Tensor) -> Tensor:
         """Some rows of a weight [V, D]: only they are dequantized."""
@@ -153,7 +163,7 @@ class ServedWeight(FollowsData):
                 zero_point = None if zero_point is None else zero_point.index_select(0, which)
             scheme, codes = self.kept(codes)
             codes = self._dequantize(scheme.grouped_as(grouping), codes, scale, zero_point, self.dtype)
-        return codes.reshape(*indices.shape, self.columns)
+        return codes.reshape(*indices.shape, self.shape[-1])
 
     def extra_repr(self) -> str:
         return f"{self.scheme}"
@@ -179,9 +189,10 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         self.product = product_of(_scheme_of(input_by), _scheme_of(weight_by), exact)
         self.weight = ServedWeight(weight, weight_by, torch.int8 if self.product == "integer" else None)
         self.register_buffer("bias", _kept(bias))
+        self.out_features, self.in_features = weight.shape
 
     def forward(self, input: Tensor) -> Tensor:
-        check_features(self, input, self.weight.columns)
+        check_features(self, input, self.in_features)
         x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
         if self.product == "integer" and x.scheme is None:
             name = type(self).__name__
@@ -198,15 +209,18 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         return straight_through(x.widest().values(), w.values(wide), None, value)
 
     def extra_repr(self) -> str:
-        return f"product={self.product}, bias={self.bias is not None}"
+        features = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{features}, product={self.product}, bias={self.bias is not None}"
 
 
 class ServedFakeQuantizedEmbedding(torch.nn.Module):
     """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
     An index that is negative or too large is an IndexError."""
 
-    def __init__(self, weight: Tensor, weight_by: FakeQuantizer | None) -> None:
+    def __init__(self, weight: Tensor, weight_by: FakeQuantizer | None, padding_idx: int | None = None) -> None:
         super().__init__()
+        self.num_embeddings, self.embedding_dim = weight.shape
+        self.padding_idx = padding_idx
         self.weight = ServedWeight(weight, weight_by)
 
     def forward(self, input: Tensor) -> Tensor:
