@@ -236,3 +236,33 @@ def test_learned_scales_in_torch_aos_prepare_qat():
         buffer.is_meta
         for buffer in (*meta.buffers(), *ObservedFakeQuantize(factory_kwargs={"device": "meta"}).buffers())
     )
+
+
+def test_torch_fx_records_a_layer_as_one_call():
+    static = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
+    linear = torch.nn.Linear(8, 8)
+    for layer, x in (
+        (prepare(linear, INT8, TOKENS), draw(5, 8)),
+        (prepare(linear, LEARNED, static), draw(5, 8)),
+        (prepare(torch.nn.Embedding(9, 4), embedding=INT8), torch.tensor([3, 1])),
+        (FakeQuantize(), draw(5, 8)),
+        (MinMaxObserver(), draw(5, 8)),
+        (HistogramObserver(), draw(5, 8)),
+        (QuantizedLinear(8, 3), draw(5, 8)),
+    ):
+        layer(x)
+        for f in (layer.eval(), convert(layer)):
+            assert_same(torch.fx.symbolic_trace(f)(x).detach(), f(x).detach())
+            traced = torch.fx.symbolic_trace(torch.nn.Sequential(f))
+            assert_same(traced(x).detach(), f(x).detach())
+            assert_same(convert(traced)(x).detach(), f(x).detach())
+
+    class Mine(FakeQuantizedLinear):
+        def forward(self, input):
+            return super().forward(input) + 1
+
+    hooked = FakeQuantizedLinear(4, 3)
+    hooked.register_forward_hook(lambda module, args, y: y * 2)
+    for layer in (Mine(4, 3), hooked):
+        with pytest.raises(TypeError, match="torch.fx would record a forward or hooks of its own twice"):
+            torch.fx.symbolic_trace(torch.nn.Sequential(layer))

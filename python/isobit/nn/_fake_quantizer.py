@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Self
+from functools import partial, wraps
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from .._explain import check_dense
 from .._vmap import MOST_DIMS
 from ..ops.quantized_linear import FLOATS
 from ._scheme import Scheme
+
+_Module = TypeVar("_Module", bound=torch.nn.Module)
 
 is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
 
@@ -28,6 +30,28 @@ class Partial(partial):  # type: ignore[type-arg]
 def has_value(x: Tensor) -> bool:
     """Whether x can be asked what it holds: a meta or fake tensor cannot, nor one of a torch.func transform."""
     return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+def leaf(kind: type[_Module]) -> type[_Module]:
+    """Has torch.fx.symbolic_trace record a module of this class as one call."""
+    forward = kind.forward
+
+    @wraps(forward)
+    def call(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:
+        for given in (*args, *keywords.values()):
+            if isinstance(given, torch.fx.Proxy):
+                if type(module).forward is not call or module._forward_hooks or module._forward_pre_hooks:
+                    raise TypeError(
+                        f"{type(module).__name__}: torch.fx would record a forward or hooks of its own twice; "
+                        "want a Tracer whose is_leaf_module takes it"
+                    )
+                tracer: Any = given.tracer
+                return tracer.create_proxy("call_module", tracer.path_of_module(module) or "itself", args, keywords)
+        return forward(module, *args, **keywords)
+
+    kind.forward = call
+    kind.itself = property(lambda module: module)  # type: ignore[attr-defined]  # where it is all that is traced
+    return kind
 
 
 def check_module(owner: str, module: Any) -> None:
@@ -128,6 +152,7 @@ class Parameters(NamedTuple):
 _FLAGS = ("fake_quant_enabled", "observer_enabled")
 
 
+@leaf
 class FakeQuantizer(FollowsData):
     """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
 

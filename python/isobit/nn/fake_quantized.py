@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..ops.embedding import embedding
-from ._fake_quantizer import FakeQuantizer, check_features, check_input
+from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
 from ._linear import Operand, trained_linear
 from .embedding import Embedding
 from .observed_fake_quantize import ObservedFakeQuantize
@@ -22,6 +22,7 @@ def _checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
     return by
 
 
+@leaf
 class FakeQuantizedLinear(torch.nn.Linear):
     """A torch.nn.Linear for quantization-aware training, whose forward is the product that serving runs.
 
@@ -103,6 +104,7 @@ class WeightOnlyLinear(FakeQuantizedLinear):
         super().__init__(in_features, out_features, bias, *args, weight_fake_quantizer=fake, **keywords)
 
 
+@leaf
 class FakeQuantizedEmbedding(Embedding):
     """An isobit.nn.Embedding whose weight passes through ``weight_fake_quantizer``, a FakeQuantize or
     ObservedFakeQuantize module. ``served()``, and convert, keep codes, and dequantize the rows that are

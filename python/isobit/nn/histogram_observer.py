@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._fake_quantizer import check_input
+from ._fake_quantizer import check_input, leaf
 from ._scheme import Grouping, quotient
 from .observers import EPS, MinMaxObserver
 
@@ -33,6 +33,7 @@ def _not_compiled(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@leaf
 class HistogramObserver(MinMaxObserver):
     """Follows how values are distributed, and chooses the range whose codes lose least.
 

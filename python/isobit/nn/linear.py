@@ -11,7 +11,7 @@ from ..ops.dequantize import dequantize_per_token
 from ..ops.matmul import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
-from ._fake_quantizer import FollowsData, check_features
+from ._fake_quantizer import FollowsData, check_features, leaf
 from ._linear import straight_through
 
 torch.fx.wrap("linear")
@@ -48,6 +48,7 @@ class QuantizedLinear(torch.nn.Linear):
         return ServedLinear(**self.export())
 
 
+@leaf
 class ServedLinear(FollowsData):
     """A linear layer of int8 codes: what QuantizedLinear becomes for inference, with the same gradient of input.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from ..ops.quantized_linear import FLOATS
-from ._fake_quantizer import FollowsData, Partial, check_input, has_value, resize_for_loading, set_buffer
+from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
@@ -29,6 +29,7 @@ def is_new(observer: torch.nn.Module) -> bool:
     return low.numel() == 0 or (has_value(low) and bool((low > high).any()))
 
 
+@leaf
 class MinMaxObserver(FollowsData):
     """Follows the smallest and the largest value that passed.
 

@@ -15,6 +15,7 @@ from ._fake_quantizer import (
     Parameters,
     check_features,
     is_exporting,
+    leaf,
     resize_for_loading,
 )
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
@@ -169,6 +170,7 @@ class ServedWeight(FollowsData):
         return f"{self.scheme}"
 
 
+@leaf
 class ServedFakeQuantizedLinear(torch.nn.Module):
     """What FakeQuantizedLinear becomes. ``weight`` holds codes; ``forward(input)``, of [..., K], gives
     [..., N] with the bits of the trained layer in eval mode, and the same gradient of input. It has no parameters."""
@@ -213,6 +215,7 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         return f"{features}, product={self.product}, bias={self.bias is not None}"
 
 
+@leaf
 class ServedFakeQuantizedEmbedding(torch.nn.Module):
     """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
     An index that is negative or too large is an IndexError."""
