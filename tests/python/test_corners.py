@@ -113,7 +113,7 @@ def test_rows_for_nested_indices():
 def test_out_of_products_overlaps_nothing():
     x, w = draw(4, 6), draw(3, 6)
     for out in (torch.zeros(9).as_strided((4, 3), (1, 1)), torch.zeros(3).expand(4, 3)):
-        with pytest.raises(ValueError, match=r"linear: out has strides \[\d, 1\] with which elements overlap"):
+        with pytest.raises(ValueError, match=r"linear: out has strides \[\d, 1\] with which elements may overlap"):
             isobit.linear(x, w, out=out)
         assert not out.any()
     out = torch.zeros(3, 8)[:, ::2].t()

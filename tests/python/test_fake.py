@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.complex64, torch.bool)  # fmt: skip
 # What is said of values and of memory, which nobody knows of a tensor that has none, or of one on meta beside others.
-UNKNOWN = ("at position", "on meta", "elements overlap", "8-bit float codes", "as_strided", "allocate memory")
+UNKNOWN = ("at position", "on meta", "elements may overlap", "8-bit float codes", "as_strided", "allocate memory")
 
 
 def outcome(f, *args, **keywords):
