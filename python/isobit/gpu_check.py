@@ -4,13 +4,18 @@ It needs torch and a GPU, and nothing else (no Go, no compiler, no network). Ste
 values    every problem of CASES (cuda/cases.txt) on both devices, bit for bit
 gradients programs with autograd on both devices, bit for bit
 products  large matrix products on both devices, bit for bit
+large     gradients of large problems on both devices, twice, bit for bit
 opcheck   torch's own check of ops, on CUDA tensors
 streams   work on a side stream
-graphs    a captured graph that is replayed
+graphs    a captured graph that is replayed, with one input after another
+capture   a process whose first call is captured
 errors    tensors of several devices
 bounds    an index out of bounds
 times     beside torch, with the bandwidth of a copy in the same run
 compiled  torch.compile's times
+
+--match TEXT checks only what has TEXT in its name (of values: the problem), so that a slow tool can watch:
+compute-sanitizer --target-processes all --tool racecheck cuda/gpu-check.sh --only values --match 'matmul input=f32['
 
 With --device cpu the CPU's best rows stand in for a GPU, against the definitions, and what needs
 a GPU is left out. What fails does not stop what comes after it: a GPU may be at hand once.
@@ -33,7 +38,7 @@ from typing import Any
 import torch
 
 import isobit
-from isobit import gpu_steps
+from isobit import gpu_large, gpu_steps, gpu_streams, gpu_times
 from isobit.gpu_report import Report
 from isobit.gpu_steps import digest
 from isobit.plan import Plan
@@ -139,7 +144,7 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
         dtype, shape, is_input = DTYPES[arg["dtype"]], arg["shape"] or [], arg["direction"] == "in"
         value = torch.full(shape, 77, dtype=dtype)
         if is_input or reads:
-            value = draw(arg["name"], dtype, shape, text, number % 3, random)
+            value = draw(arg["name"], dtype, shape, text, number // 3 % 3, random)  # each kind with each layout
         layout = number % 3
         if layout == 2 and arg["dtype"] in ("s4", "u4"):
             layout = 3  # rows of packed codes are compact
@@ -154,7 +159,10 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
 
 def check_values(device: str, path: str, report: Report) -> None:
     ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
+    wanted = set(report.matching(cases(path)))
     for number, text in enumerate(cases(path)):
+        if text not in wanted:
+            continue
         op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
         try:
             definition = Plan(text, row="go")
@@ -208,25 +216,42 @@ def no_gpu(device: str) -> str | None:
     return None if state == "available" else f"isobit has no CUDA: {state}"
 
 
+# Name: the step, and whether it needs a GPU.
+STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
+    "gradients": (gpu_steps.check_gradients, False),
+    "products": (gpu_steps.check_products, False),
+    "large": (gpu_large.check_large, False),
+    "opcheck": (gpu_steps.check_ops, False),
+    "streams": (gpu_streams.check_streams, True),
+    "graphs": (gpu_streams.check_graphs, True),
+    "capture": (gpu_streams.check_capture, True),
+    "errors": (gpu_steps.check_errors, True),
+    "bounds": (gpu_steps.check_out_of_bounds, False),
+    "times": (gpu_times.measure, False),
+    "compiled": (gpu_times.measure_compiled, True),
+}
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m isobit.gpu_check", description=__doc__.split("\n")[0])
     parser.add_argument("cases", help="cuda/cases.txt")
     parser.add_argument("out", help="where the JSON goes")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--only", help="names of steps, with commas between them")
+    parser.add_argument("--match", default="", help="check only what has this in its name")
     args = parser.parse_args(argv)
     on_gpu = args.device != "cpu"
     if on_gpu and (why := no_gpu(args.device)):
         print(f"gpu-check: {why}; --device cpu tries this program without one", file=sys.stderr)
         return 2
     report = Report(torch=torch.__version__, python=platform.python_version(), device=args.device)
-    report.path = Path(args.out)
+    report.path, report.match = Path(args.out), args.match
     report["info"], report["steps"] = isobit.info(), {}
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
     if on_gpu:
         torch.cuda.set_device(args.device)
     steps: dict[str, Callable[[], None]] = {"values": partial(check_values, args.device, args.cases, report)}
-    for name, (later, needs_gpu) in gpu_steps.STEPS.items():
+    for name, (later, needs_gpu) in STEPS.items():
         if on_gpu or not needs_gpu:
             steps[name] = partial(later, args.device, report)
     for name, step in steps.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,14 @@ class Report(dict[str, Any]):
     """A report that is written to a file whenever something is added, for a run that is cut off."""
 
     path: Path | None = None
+    match = ""
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        """The names that have match in them."""
+        found = [name for name in names if self.match in name]
+        if not found:
+            raise AssertionError(f"nothing to check has {self.match!r} in its name")
+        return found
 
     def save(self) -> None:
         if self.path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import isobit
 import pytest
 import torch
-from isobit import gpu_check, gpu_report, gpu_steps, gpu_times
+from isobit import gpu_check, gpu_report, gpu_steps, gpu_streams, gpu_times
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,6 +82,21 @@ def test_torch(tmp_path, monkeypatch):
     assert code == 0, report["traces"]
 
 
+def test_large(tmp_path):
+    code, report = run(tmp_path, "--only", "large", "--match", "max")
+    assert code == 0, report["traces"]
+
+
+def test_match(tmp_path):
+    code, report = run(tmp_path, "--only", "values", "--match", "accumulate=true")
+    assert code == 0 and {name: op["cases"] for name, op in report["values"].items()} == {"embedding_backward": 1}
+    code, report = run(tmp_path, "--only", "values,gradients", "--match", "accumulate=maybe")
+    assert code == 1
+    assert {step["result"] for step in report["steps"].values()} == {
+        "FAILED: nothing to check has 'accumulate=maybe' in its name"
+    }
+
+
 def test_times(tmp_path, monkeypatch):
     """The measuring program with small sizes: every row is measured beside torch or says why not."""
     monkeypatch.setattr(gpu_times, "elapsed", lambda call, on_gpu: call() is not None and 1.0)
@@ -109,8 +124,11 @@ def bare_run(tmp_path, *args):
     tools.mkdir()
     for name in ("bash", "cp", "dirname", "find", "mkdir", "mktemp", "rm"):
         (tools / name).symlink_to(shutil.which(name))
+    # Torch does not bring NumPy along.
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('numpy')")
     env = {"PATH": str(tools), "HOME": str(tmp_path), "PYTHON": sys.executable}
-    env |= {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    env |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [shutil.which("bash"), str(ROOT / "build.sh"), "gpu-check", *args]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
 
@@ -131,7 +149,7 @@ def test_bare_machine(tmp_path):
 def test_without_a_gpu(tmp_path):
     done = bare_run(tmp_path)
     assert done.returncode == 2
-    assert re.match(r"gpu-check: (no GPU: torch .* finds none|this torch .* without CUDA)", done.stderr), done.stderr
+    assert re.search(r"gpu-check: (no GPU: torch .* finds none|this torch .* without CUDA)", done.stderr), done.stderr
 
 
 def test_digest_has_one_nan():
@@ -158,18 +176,22 @@ def test_streams_and_graphs(monkeypatch):
     """The two steps on the CPU: work that is done in order passes, a replay that does nothing is found."""
     for name in ("Stream", "stream", "current_stream", "CUDAGraph", "graph"):
         monkeypatch.setattr(torch.cuda, name, NoStream)
-    for name in ("_sleep", "synchronize"):
+    for name in ("_sleep", "synchronize", "set_device"):
         monkeypatch.setattr(torch.cuda, name, lambda *args: None)
-    gpu_steps.check_streams("cpu", {})
+    exec(gpu_streams._CAPTURED_FIRST.format(device="cpu"), {})
+    gpu_streams.check_streams("cpu", gpu_report.Report())
     with pytest.raises(AssertionError) as failed:
-        gpu_steps.check_graphs("cpu", {})
+        gpu_streams.check_graphs("cpu", gpu_report.Report())
     wrong = dict(line.split(": ") for line in str(failed.value).split("; "))
     assert wrong == dict.fromkeys(gpu_steps.SAMPLES, "wrong in a graph")
+    for name, args in gpu_steps.SAMPLES.items():  # what the second replay computes is valid, and something else
+        op = getattr(torch.ops.isobit, name).default
+        assert gpu_steps.digests(op(*args)) != gpu_steps.digests(op(*gpu_streams.backwards(args))), name
 
 
 def test_errors_step():
     """The CPU has no mixed devices, which the step finds missing; its index out of bounds has the same text."""
-    report = {}
+    report = gpu_report.Report()
     with pytest.raises(AssertionError, match="tensors of two devices were accepted"):
         gpu_steps.check_errors("cpu", report)
     gpu_steps.check_out_of_bounds("cpu", report)
