@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -78,7 +79,7 @@ func typeNames(types ...tensor.DType) (name string) {
 type stripeArgs struct {
 	reductions, blocks, longest int64
 	partial                     uint64
-	channels, interleaved       int32
+	logChannels, interleaved    int32
 }
 
 const (
@@ -90,11 +91,11 @@ const (
 // stripeOf plans reductions of up to longest positions into sums values each.
 // It reserves workspace for the results of blocks.
 func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
-	s = stripeArgs{reductions: reductions, longest: longest, blocks: max(1, (longest+stripeBlock-1)/stripeBlock), channels: 1}
+	s = stripeArgs{reductions: reductions, longest: longest, blocks: max(1, (longest+stripeBlock-1)/stripeBlock)}
 	tile := tileOf(compute, sums)
 	// Short reductions share a tile.
-	for int64(s.channels)*2*max(longest, stripeLanes) <= tile && s.channels < stripeChannels {
-		s.channels *= 2
+	for 2*max(longest, stripeLanes)<<s.logChannels <= tile && 1<<s.logChannels < stripeChannels {
+		s.logChannels++
 	}
 	if s.blocks > 1 {
 		partial = to.reserve(reductions * s.blocks * int64(sums) * compute.Size())
@@ -115,7 +116,7 @@ func tileOf(compute tensor.DType, sums int) int64 {
 
 // interleave arranges tiles for reductions whose elements take turns in memory.
 func (s *stripeArgs) interleave(compute tensor.DType, sums int) {
-	s.interleaved, s.channels = 1, int32(tileOf(compute, sums)/stripeLanes)
+	s.interleaved, s.logChannels = 1, int32(bits.Len64(uint64(tileOf(compute, sums)/stripeLanes))-1)
 }
 
 // launchStripe runs a reduction's kernels, which stand one after the other:
@@ -127,7 +128,7 @@ func launchStripe[A any](r *run, kernel int, s *stripeArgs, partial int64, args 
 	if s.blocks > 1 {
 		s.partial = r.at(partial)
 	}
-	tiles := (s.reductions + int64(s.channels) - 1) / int64(s.channels)
+	tiles := (s.reductions + 1<<s.logChannels - 1) >> s.logChannels
 	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
 	if s.blocks > 1 {
 		launch(r, kernel+1, blocks(s.reductions, 1<<16), args)

@@ -132,7 +132,7 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		a.scatter, a.keys, a.bag, a.kept = s.args(r), s.keysAt(r), r.at(bag), r.at(kept)
 		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
 		a.gradient.out = tensorOf(&r.args[5])
-		a.gradient.packs = boolArg(a.gradient.out.rank == 0 && columns%scatterWidth == 0)
+		a.gradient.packs = boolArg(a.grad.rank == 0 && a.gradient.out.rank == 0 && columns%scatterWidth == 0)
 		if a.bags.n > 0 {
 			none := fillArgs{n: uint64(count), words: a.kept}
 			launch(r, s.fill, threads(count), &none)

@@ -63,6 +63,9 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 	}
 	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
 	sc := to.scatterOf(sources, cells, pixels, s.channels, taps, fmt.Sprintf("input_%s_%s%s", order, job, typeNames(p.Types[1])))
+	if !g.second && s.mode != modeBicubic {
+		sc.width = pixelWidth
+	}
 	to.then(func(r *run) {
 		if pixels == 0 || s.channels == 0 {
 			return

@@ -20,9 +20,9 @@ type mapArgs struct {
 }
 
 type packedArgs struct {
-	q             quantArgs
-	codes, x      tensorArg
-	rows, columns int64
+	q                    quantArgs
+	codes, x             tensorArg
+	rows, columns, packs int64
 }
 
 type quantSumArgs struct {
@@ -100,18 +100,34 @@ func (q *quantArgs) longest(shape, block []int64) int64 {
 	return n
 }
 
-// packSize is PackSize: the elements that a thread handles at once.
-func packSize(a, b tensor.DType) int64 {
-	if bytes := min(a.Size(), b.Size()); bytes < 4 {
-		return packBytes / bytes
+// packSize is PackSize: how many elements of some types move at once.
+func packSize(types ...tensor.DType) int64 {
+	wide := int64(1)
+	for _, d := range types {
+		wide = max(wide, d.Size())
 	}
-	return 4
+	return packBytes / wide
 }
 
-// setPacks says how many packs of size elements have one parameter each.
-func (a *mapArgs) setPacks(size int64) {
-	whole := a.q.params == 1 || (a.q.dims == 0 && a.q.group%size == 0 && a.q.inner%size == 0)
-	if a.packs = 0; whole && a.in.rank == 0 && a.x.rank == 0 && a.out.rank == 0 {
-		a.packs = a.q.n / size
+// packs is how many packs of size elements, from the first on, have one
+// parameter each and can move at once between some tensors.
+func (q *quantArgs) packs(size int64, tensors ...*tensorArg) int64 {
+	whole := q.params == 1 || (q.dims == 0 && q.group%size == 0 && q.inner%size == 0)
+	for _, t := range tensors {
+		whole = whole && t.rank == 0
 	}
+	if !whole {
+		return 0
+	}
+	return q.n / size
+}
+
+// packThreads covers packs and what is left of some items: of many, several packs
+// have one thread, which loads the next ones while it computes.
+func packThreads(packs, left int64) geometry {
+	each := int64(8)
+	for each > 1 && packs < each*enough {
+		each /= 2
+	}
+	return threads(max((packs+each-1)/each, left))
 }

@@ -30,11 +30,13 @@ func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
 type mapping struct {
 	q                       quantArgs
 	in, x, scale, zero, out int
-	packed                  [2]int // the arguments whose types decide the size of a pack
 }
 
 func (m mapping) build(p *Problem, to *Program, kernel int) {
-	size := packSize(p.Types[m.packed[0]], p.Types[m.packed[1]])
+	size := packSize(p.Types[m.in], p.Types[m.out])
+	if m.x >= 0 {
+		size = min(size, packSize(p.Types[m.x]))
+	}
 	to.then(func(r *run) {
 		if m.q.n == 0 {
 			return
@@ -45,8 +47,8 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 		if m.x >= 0 {
 			a.x = tensorOf(&r.args[m.x])
 		}
-		a.setPacks(size)
-		launch(r, kernel, threads(a.packs+a.q.n-a.packs*size), &a)
+		a.packs = a.q.packs(size, &a.in, &a.x, &a.out)
+		launch(r, kernel, packThreads(a.packs, a.q.n-a.packs*size), &a)
 	})
 }
 
@@ -54,7 +56,7 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel string) {
 	k := to.kernel("%s%s", kernel, typeNames(p.Types[floats]))
 	shape := p.Shapes[floats]
-	columns := shape[len(shape)-1]
+	columns, size := shape[len(shape)-1], packSize(p.Types[floats])
 	to.then(func(r *run) {
 		if m.q.n == 0 {
 			return
@@ -62,7 +64,10 @@ func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel 
 		a := packedArgs{q: m.q, columns: columns, rows: m.q.n / columns}
 		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
 		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
-		launch(r, k, threads(a.rows*((columns+1)/2)), &a)
+		if columns%2 == 0 { // else rows do not follow one another
+			a.packs = a.q.packs(size, &a.codes, &a.x)
+		}
+		launch(r, k, packThreads(a.packs, a.rows*((columns+1)/2)-a.packs*size/2), &a)
 	})
 }
 
@@ -128,14 +133,14 @@ func buildQuantize(p *Problem, to *Program) error {
 
 func buildQuantizeBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
-	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4, packed: [2]int{0, 1}}
+	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4}
 	m.build(p, to, to.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
 	return nil
 }
 
 func buildDequantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[3].Compute()
-	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 1, zero: 2, out: 3, packed: [2]int{0, 3}}
+	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 1, zero: 2, out: 3}
 	if p.Types[0].Packed() {
 		m.buildPacked(p, to, 0, 3, "dequantize_packed")
 	} else {

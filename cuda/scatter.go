@@ -31,6 +31,7 @@ const (
 	sortDigits   = 256
 	scatterChunk = 256
 	scatterWidth = 4 // columns per thread
+	pixelWidth   = 8 // likewise, of gradients whose weights leave registers for them
 )
 
 // scatter plans sums at destinations in Chunk order: a stable sort of
@@ -43,12 +44,13 @@ type scatter struct {
 	pairs                                      [2][2]int64 // offsets: two buffers of keys and values
 	counts, totals, start, hotList, slot, sums int64
 	slots, passes                              int64
+	width                                      int64 // columns per thread
 }
 
 // scatterOf plans for positions that have taps contributions each. job names
 // the kernels of the op.
 func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64, job string) *scatter {
-	s := &scatter{positions: positions, keys: keys, destinations: destinations, columns: columns}
+	s := &scatter{positions: positions, keys: keys, destinations: destinations, columns: columns, width: scatterWidth}
 	s.count, s.scan, s.place = to.kernel("sort_count"), to.kernel("sort_scan"), to.kernel("sort_scatter")
 	s.runs, s.fill = to.kernel("sort_runs"), to.kernel("fill")
 	for i, suffix := range scatterKernels {
@@ -62,11 +64,12 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 		s.pairs[i] = [2]int64{to.reserve(positions * 4), to.reserve(positions * 4)}
 	}
 	s.counts, s.totals = to.reserve(sortDigits*s.tiles()*4), to.reserve(sortDigits*4)
-	s.start = to.reserve(2 * keys * 4)
 	// A hot destination has more than a chunk of contributions, so the chunks
 	// are at most twice those that the contributions would fill.
 	s.slots = positions*taps/(scatterChunk/2) + 1
-	s.hotList, s.slot = to.reserve((1+s.slots)*4), to.reserve(destinations*4)
+	s.start = to.reserve((2*keys + 1 + s.slots) * 4)
+	s.hotList = s.start + 2*keys*4 // begins with a count, which is filled with what is before it
+	s.slot = to.reserve(destinations * 4)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s
 }
@@ -102,10 +105,8 @@ func (s *scatter) sort(r *run) {
 		launch(r, s.scan, blocks(sortDigits, sortDigits), &a)
 		launch(r, s.place, blocks(a.tiles, 1<<16), &a)
 	}
-	marks := fillArgs{n: uint64(2 * s.keys), words: r.at(s.start)}
-	launch(r, s.fill, threads(2*s.keys), &marks)
-	claims := fillArgs{n: 1, words: r.at(s.hotList)}
-	launch(r, s.fill, threads(1), &claims)
+	marks := fillArgs{n: uint64(2*s.keys + 1), words: r.at(s.start)}
+	launch(r, s.fill, threads(2*s.keys+1), &marks)
 	if s.positions > 0 {
 		runs := runArgs{n: s.positions, limit: s.keys, keys: r.at(s.pairs[s.passes%2][0]), start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
 		launch(r, s.runs, threads(s.positions), &runs)
@@ -114,7 +115,7 @@ func (s *scatter) sort(r *run) {
 
 // launchScatter runs the op's kernels, whose arguments are args.
 func launchScatter[A any](r *run, s *scatter, args *A) {
-	groups := (s.columns + scatterWidth - 1) / scatterWidth
+	groups := (s.columns + s.width - 1) / s.width
 	launch(r, s.hot, threads(s.destinations), args)
 	if s.slots > 1 {
 		launch(r, s.hot+1, blocks((s.slots*groups+blockThreads-1)/blockThreads, 2048), args)

@@ -36,7 +36,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"grid_double.cu", "y += taps.gradient(slopes, d) * v[d]", "y = fma_(taps.gradient(slopes, d), v[d], y)", "grid_double", second + "grad_input=none grad_grid=none"},
 	{"grid_double.cu", "Taps::SELF || other != d", "other != d", "grid_double", second + "grad_grad_output=none grad_input=none mode=bicubic"},
 	{"grid_double.cu", "slopes[d] += sum * taps.place.derivative(d)", "slopes[d] = fma_(sum, taps.place.derivative(d), slopes[d])", "grid_double", second + "grad_grad_output=none grad_input=none align_corners=true"},
-	{"grid_double_input.cu", "item.weight += place.slope(tap, d) * shift.q[d]", "item.weight = fma_(place.slope(tap, d), shift.q[d], item.weight)", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none"},
+	{"grid_double_input.cu", "item.weight += weights.slope(tap, d) * shift.q[d]", "item.weight = fma_(weights.slope(tap, d), shift.q[d], item.weight)", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none"},
 	{"matmul.cu", "a.k, -(T)0), columns", "a.k, (T)0), columns", "matmul", "matmul input=f32[40,1] other=f32[1,40]"},
 	{"matmul.cu", "sum[i][j] = fma_(x[i], w[j], sum[i][j])", "sum[i][j] += x[i] * w[j]", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
 	{"matmul.cu", "columns.put(other);\n      __syncthreads();", "columns.put(other);", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},

@@ -51,8 +51,9 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		dtype, _ := tensor.ParseDType(info.DType)
 		layout := c.layout
 		if dtype.Packed() {
-			if dtype, layout = tensor.U8, rowsApart; c.shift > 0 {
-				layout = compact
+			dtype = tensor.U8
+			if bytes := layout(dtype, info.Shape); !bytes.view.IsContiguous() {
+				layout = rowsApart
 			}
 		}
 		o.placed = layout(dtype, info.Shape)

@@ -2,20 +2,20 @@
 
 // y = (q - z) * s
 struct Dequantize {
-  static constexpr bool backward = false;
+  static constexpr bool backward = false, divides = false;
   template <class T> static DEVICE T run(T q, T, const Param<T> &p) { return (q - p.z) * p.s; }
 };
 
 // dq = dy * s, where the parameters have no gradient
 struct DequantizeBackward {
-  static constexpr bool backward = false;
+  static constexpr bool backward = false, divides = false;
   template <class T> static DEVICE T run(T dy, T, const Param<T> &p) { return dy * p.s; }
 };
 
 #define DEQUANTIZE(Y, Q) \
-  KERNEL(dequantize_##Q##_##Y, MapArgs) { map<Q, Y, Y, Compute<Y>::type, Dequantize>(a); }
+  KERNEL_FIT(dequantize_##Q##_##Y, MapArgs, 4) { map<Q, Y, Y, Compute<Y>::type, Dequantize>(a); }
 #define DEQUANTIZE_BACKWARD(Y) \
-  KERNEL(dequantize_backward_##Y, MapArgs) { map<Y, Y, Y, Compute<Y>::type, DequantizeBackward>(a); }
+  KERNEL_FIT(dequantize_backward_##Y, MapArgs, 4) { map<Y, Y, Y, Compute<Y>::type, DequantizeBackward>(a); }
 
 EACH_CODE_OF(DEQUANTIZE, f32)
 EACH_CODE_OF(DEQUANTIZE, f64)

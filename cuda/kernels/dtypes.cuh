@@ -259,10 +259,13 @@ template <class S, i32 V> struct alignas(sizeof(S) * V < 16 ? sizeof(S) * V : 16
   S v[V];
 };
 
-template <class T, class S, i32 V> DEVICE void load_pack(T (&v)[V], const Tensor &t, i64 i) {
-  Pack<S, V> p = *(const Pack<S, V> *)((const S *)t.data + i);
+template <class T, class S, i32 V> DEVICE void unpack(T (&v)[V], const Pack<S, V> &p) {
 #pragma unroll
   for (i32 j = 0; j < V; j++) v[j] = widen<T>(p.v[j]);
+}
+
+template <class T, class S, i32 V> DEVICE void load_pack(T (&v)[V], const Tensor &t, i64 i) {
+  unpack(v, *(const Pack<S, V> *)((const S *)t.data + i));
 }
 
 template <class S, class T, i32 V> DEVICE void store_pack(const Tensor &t, i64 i, const T (&v)[V]) {

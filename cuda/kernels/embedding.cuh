@@ -11,7 +11,7 @@ DEVICE bool in_bounds(i64 row, i64 rows) { return row >= 0 && row < rows; }
 // How a finished sum of count contributions goes to a row of a gradient.
 struct Gradient {
   Tensor out;
-  i32 accumulate, by_freq, packs, pad; // packs: rows are whole packs of 4
+  i32 accumulate, by_freq, packs, pad; // packs: rows are whole packs of 4, of grad, too
 };
 
 // Stores n columns of a row from element at on.

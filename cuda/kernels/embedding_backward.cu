@@ -20,17 +20,19 @@ KERNEL(embedding_keys, EmbeddingBackwardArgs) {
 template <class S> struct EmbeddingBackward {
   typedef EmbeddingBackwardArgs Args;
   typedef typename Compute<S>::type T;
-  typedef i64 Item; // the first element of a row of grad
-  static constexpr i32 LISTS = 1, WIDTH = 4;
+  typedef i64 Place, Item; // a row; the first element of a row of grad
+  static constexpr i32 LISTS = 1, WIDTH = 4, AHEAD = 24 / sizeof(T);
+  typedef Pack<S, WIDTH> Raw;
   static constexpr bool BY_COLUMN = true, SPARSE = false;
 
-  static DEVICE i64 key(const Args &, i64 row, i32) { return row; }
+  static DEVICE Place place(const Args &, i64 row) { return row; }
+  static DEVICE i64 key(const Args &, Place row, i32) { return row; }
   static DEVICE Item item(const Args &a, u32 source, i32) { return source * a.scatter.columns; }
+  static DEVICE Raw fetch(const Args &a, Item row, i64 column) {
+    return *(const Raw *)((const S *)a.grad.data + row + column);
+  }
+  static DEVICE void terms(const Args &, Item, const Raw &raw, T (&term)[WIDTH]) { unpack(term, raw); }
   static DEVICE void load(const Args &a, Item row, i64 column, i32 n, T (&term)[WIDTH]) {
-    if (a.gradient.packs) { // so are those of grad
-      load_pack<T, S>(term, a.grad, row + column);
-      return;
-    }
 #pragma unroll
     for (i32 j = 0; j < WIDTH; j++) term[j] = j < n ? get<S>(a.grad, row + column + j) : (T)0;
   }

@@ -28,26 +28,39 @@ KERNEL(bag_keys, BagBackwardArgs) {
 template <class S, bool MAX> struct BagBackward {
   typedef BagBackwardArgs Args;
   typedef typename Compute<S>::type T;
+  typedef i64 Place;
   struct Item {
     i64 row; // the first element of a row of grad
     u32 source;
     T factor; // that the row is multiplied by, or in mean divided
   };
-  static constexpr i32 LISTS = 1, WIDTH = 4;
+  static constexpr i32 LISTS = 1, WIDTH = 4, AHEAD = MAX ? 1 : 3;
+  typedef Pack<S, WIDTH> Raw;
   static constexpr bool BY_COLUMN = true, SPARSE = MAX;
 
-  static DEVICE i64 key(const Args &, i64 row, i32) { return row; }
+  static DEVICE Place place(const Args &, i64 row) { return row; }
+  static DEVICE i64 key(const Args &, Place row, i32) { return row; }
   static DEVICE Item item(const Args &a, u32 source, i32) {
     Item item = {a.bag[source] * a.scatter.columns, source, 1};
     if (a.weighted) item.factor = get<S>(a.factors, source);
     if (a.mode == bag_mean_) item.factor = (T)a.kept[a.bag[source]];
     return item;
   }
+  static DEVICE Raw fetch(const Args &a, const Item &item, i64 column) {
+    return *(const Raw *)((const S *)a.grad.data + item.row + column);
+  }
+  static DEVICE void terms(const Args &a, const Item &item, const Raw &raw, T (&term)[WIDTH]) {
+    unpack(term, raw);
+    scale(a, item, term);
+  }
   static DEVICE void load(const Args &a, const Item &item, i64 column, i32 n, T (&term)[WIDTH]) {
 #pragma unroll
+    for (i32 j = 0; j < WIDTH; j++) term[j] = j < n ? get<S>(a.grad, item.row + column + j) : (T)0;
+    scale(a, item, term);
+  }
+  static DEVICE void scale(const Args &a, const Item &item, T (&term)[WIDTH]) {
+#pragma unroll
     for (i32 j = 0; j < WIDTH; j++) {
-      i64 at = item.row + column + j;
-      term[j] = j < n ? get<S>(a.grad, at) : (T)0;
       if (a.weighted) term[j] = term[j] * item.factor;
       if (a.mode == bag_mean_) term[j] = term[j] / item.factor;
     }

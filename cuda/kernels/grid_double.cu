@@ -58,7 +58,7 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
   for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
     i64 number = from + threadIdx.x;
     bool here = number < a.positions;
-    Position<D> p(s, here ? number : 0);
+    Position<D> p(s.out, here ? number : 0);
     T slopes[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) slopes[d] = 0;

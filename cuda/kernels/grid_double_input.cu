@@ -14,20 +14,20 @@ template <class Gradient> struct InputDouble : Gradient {
   static DEVICE Item item(const InputDoubleArgs &a, u32 source, i32 list) {
     const Sampler &s = a.sampler;
     const i32 D = Gradient::DIMS, tap = Gradient::tap(source, list);
-    Position<D> p(s, source / Gradient::EACH);
-    typename Gradient::Place place(s, p);
-    Shift<T, D> shift(s, a.tangent, p, place);
+    Position<D> p(s.out, source / Gradient::EACH);
+    typename Gradient::Weights weights(s, p);
+    Shift<T, D> shift(s, a.tangent, p, weights);
     Item item = {(const typename Gradient::S *)s.output.data + p.in(s.output), 0};
 #pragma unroll
-    for (i32 d = 0; d < D; d++) item.weight += place.slope(tap, d) * shift.q[d];
+    for (i32 d = 0; d < D; d++) item.weight += weights.slope(tap, d) * shift.q[d];
     return item;
   }
 };
 
 // A job's type contains commas, which a macro's argument must not.
-#define INPUT_DOUBLE(S, D)                                              \
-  typedef InputDouble<InputGradient<S, D, LinearSources>> Linear##S##D; \
-  typedef InputDouble<InputGradient<S, D, CubicSources>> Cubic##S##D;   \
-  SCATTER_KERNELS(input_double_##D##d_##S, Linear##S##D)                \
+#define INPUT_DOUBLE(S, D)                                                 \
+  typedef InputDouble<InputGradient<S, D, LinearSources, 4>> Linear##S##D; \
+  typedef InputDouble<InputGradient<S, D, CubicSources, 4>> Cubic##S##D;   \
+  SCATTER_KERNELS(input_double_##D##d_##S, Linear##S##D)                   \
   SCATTER_KERNELS(input_double_bicubic_##D##d_##S, Cubic##S##D)
 EACH_SAMPLER(INPUT_DOUBLE)

@@ -15,7 +15,7 @@ template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typen
   for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
     i64 number = from + threadIdx.x;
     bool here = number < a.positions;
-    Position<D> p(s, here ? number : 0);
+    Position<D> p(s.out, here ? number : 0);
     Taps taps(s, s.input, p);
     typename Taps::Slopes total;
     group_sums<Taps::FOLDS>(s, s.input, taps, p, here, shared, total);

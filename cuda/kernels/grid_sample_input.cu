@@ -4,7 +4,7 @@ template <class T, i32 D> DEVICE void input_keys(const InputGradientArgs &a) {
   const Sampler &s = a.sampler;
   const i32 rim = s.mode == nearest ? 0 : 1;
   for (i64 i = thread_number(); i < a.positions; i += thread_count()) {
-    Position<D> p(s, i);
+    Position<D> p(s.out, i);
     Cell<T, D> cell(s, p);
     i64 base[D], none = s.images;
     bool any = true;
@@ -25,7 +25,7 @@ template <class T, i32 D> DEVICE void input_keys_bicubic(const InputGradientArgs
 #pragma unroll
   for (i32 d = 0; d < D; d++) none *= s.size[d];
   for (i64 i = thread_number(); i < a.positions; i += thread_count()) {
-    Position<D> p(s, i);
+    Position<D> p(s.out, i);
     CubicCell<T, D> cell(s, p);
 #pragma unroll
     for (i32 tap = 0; tap < taps; tap++) a.keys[i * taps + tap] = (u32)cell.pixel(s, p, tap, none);
@@ -42,9 +42,9 @@ INPUT_KEYS(f64, 3)
 
 // A job's type contains commas, which a macro's argument must not.
 #define INPUT_GRADIENT(S, D)                                        \
-  typedef InputGradient<S, D, NearestSources> Nearest##S##D;        \
-  typedef InputGradient<S, D, LinearSources> Linear##S##D;          \
-  typedef InputGradient<S, D, CubicSources> Cubic##S##D;            \
+  typedef InputGradient<S, D, NearestSources, 8> Nearest##S##D;     \
+  typedef InputGradient<S, D, LinearSources, 8> Linear##S##D;       \
+  typedef InputGradient<S, D, CubicSources, 4> Cubic##S##D;         \
   SCATTER_KERNELS(input_gradient_nearest_##D##d_##S, Nearest##S##D) \
   SCATTER_KERNELS(input_gradient_##D##d_##S, Linear##S##D)          \
   SCATTER_KERNELS(input_gradient_bicubic_##D##d_##S, Cubic##S##D)

@@ -5,6 +5,7 @@
 #include "sampler.cuh"
 
 const i32 group_channels = 16;
+const i32 few_channels = 4;
 const i32 group_threads = 128;
 
 // The channels of a position whose terms are Totals, of an image and of
@@ -22,16 +23,18 @@ template <i32 UNROLL, class Taps, class Totals> struct GroupFold {
         dy((const S *)sampler.output.data + p.in(sampler.output)) {}
 
   // Folds the channels c, c + STEP, ... of a group: halves first, so that the
-  // whole group folds c with c + 8, then with c + 4, + 2, + 1.
-  template <i32 STEP> DEVICE void fold(i64 c, Totals &out) const {
-    if constexpr (STEP == group_channels) {
+  // whole group folds c with c + 8, then with c + 4, + 2, + 1. From step LAST on
+  // there are none but c: their +0 could change the sign of a zero alone, which
+  // does not outlive the +0 that total begins with.
+  template <i32 STEP, i32 LAST> DEVICE void fold(i64 c, Totals &out) const {
+    if constexpr (STEP == LAST) {
       out.clear();
       if (c < s.channels) taps.terms(in + c * image.channel, widen<T>(dy[c * s.output.channel]), out);
     } else {
 #pragma unroll UNROLL
       for (i32 half = 0; half < 2; half++) {
         Totals part;
-        fold<2 * STEP>(c + half * STEP, part);
+        fold<2 * STEP, LAST>(c + half * STEP, part);
         if (half == 0)
           out = part;
         else
@@ -52,8 +55,12 @@ DEVICE void group_sums(const Sampler &s, const Image &image, const Taps &taps, c
   total.clear();
   for (i64 first = 0; first < groups; first += blockDim.y) {
     group.clear();
-    if (here && taps.any && first + threadIdx.y < groups)
-      fold.template fold<1>((first + threadIdx.y) * group_channels, group);
+    if (here && taps.any && first + threadIdx.y < groups) {
+      if (UNROLL > 1 && s.channels <= few_channels) // long code stands once
+        fold.template fold<1, few_channels>(0, group);
+      else
+        fold.template fold<1, group_channels>((first + threadIdx.y) * group_channels, group);
+    }
     if (blockDim.y == 1) {
       total.add(group);
       continue;

@@ -5,26 +5,49 @@ struct PackedArgs {
   Quant q;
   Tensor codes, x; // bytes; the floats
   i64 rows, columns;
+  i64 packs; // how many packs from the start share a parameter each and move at once
+};
+
+// 16 bytes of floats, and the bytes of their codes.
+template <class X> struct Packed {
+  static constexpr i32 value = 16 / sizeof(X);
+  typedef Pack<u8, value / 2> Codes;
 };
 
 // A thread makes one byte of codes, or two floats out of one.
-template <class F> DEVICE void each_byte(const PackedArgs &a, F f) {
+template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
   const i64 bytes = (a.columns + 1) / 2;
-  for (i64 b = thread_number(); b < a.rows * bytes; b += thread_count()) {
+#pragma unroll 1
+  for (i64 b = first + thread_number(); b < a.rows * bytes; b += thread_count()) {
     i64 row = div_(b, bytes), column = 2 * (b - row * bytes);
     f(b, row * a.columns + column, a.columns - column < 2 ? 1 : 2);
   }
 }
 
+// A code of u = x / s in four bits.
+template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.template code<no_float8>(u) & 15; }
+
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;
-  each_byte(a, [&](i64 b, i64 i, i32 n) {
+  const i32 V = Packed<X>::value;
+  for (i64 k = thread_number(); k < a.packs; k += thread_count()) {
+    T x[V], u[V];
+    load_pack<T, X>(x, a.x, k * V);
+    Param<T> p;
+    p.load(a.q, row_param(a.q, k * V));
+    p.divide(a.q.reciprocal, x, u);
+    typename Packed<X>::Codes codes;
+#pragma unroll
+    for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)(four_bits(p, u[2 * j]) | four_bits(p, u[2 * j + 1]) << 4);
+    ((typename Packed<X>::Codes *)a.codes.data)[k] = codes;
+  }
+  each_byte(a, a.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u32 byte = 0;
 #pragma unroll 1
     for (i32 j = 0; j < n; j++) {
       Param<T> p;
       p.load(a.q, param_of(a.q, i + j));
-      byte |= ((u32)(i32)p.template code<no_float8>(get<X>(a.x, i + j)) & 15) << 4 * j;
+      byte |= four_bits(p, p.divide(a.q.reciprocal, get<X>(a.x, i + j))) << 4 * j;
     }
     element<u8>(a.codes, b) = (u8)byte;
   });
@@ -32,7 +55,17 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
 
 template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   typedef typename Compute<Y>::type T;
-  each_byte(a, [&](i64 b, i64 i, i32 n) {
+  const i32 V = Packed<Y>::value;
+  for (i64 k = thread_number(); k < a.packs; k += thread_count()) {
+    typename Packed<Y>::Codes codes = ((const typename Packed<Y>::Codes *)a.codes.data)[k];
+    Param<T> p;
+    p.load(a.q, row_param(a.q, k * V));
+    T y[V];
+#pragma unroll
+    for (i32 j = 0; j < V; j++) y[j] = ((T)nibble(codes.v[j / 2], j & 1, a.codes.dtype) - p.z) * p.s;
+    store_pack<Y>(a.x, k * V, y);
+  }
+  each_byte(a, a.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u8 byte = element<u8>(a.codes, b);
 #pragma unroll 1
     for (i32 j = 0; j < n; j++) {

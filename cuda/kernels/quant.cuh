@@ -38,39 +38,51 @@ template <class T> DEVICE T quantized(T u, T z, T lo, T hi, i32 float8) {
 // The parameters of one element, in the compute type.
 template <class T> struct Param {
   T s, z, lo, hi;
-  i32 reciprocal, float8;
+  i32 float8;
 
   DEVICE void load(const Quant &q, i64 c) {
     lo = (T)q.lo;
     hi = (T)q.hi;
-    reciprocal = q.reciprocal;
     float8 = q.float8;
     s = get_any<T>(q.scale, c);
     z = get_any<T>(q.zero, c);
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }
-  DEVICE T divide(T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
+  DEVICE T divide(bool reciprocal, T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
+  // u = x / s of N elements, which asks how once.
+  template <i32 N> DEVICE void divide(bool reciprocal, const T (&x)[N], T (&u)[N]) const {
+    if (reciprocal) {
+#pragma unroll
+      for (i32 j = 0; j < N; j++) u[j] = divide(true, x[j]);
+    } else {
+#pragma unroll
+      for (i32 j = 0; j < N; j++) u[j] = divide(false, x[j]);
+    }
+  }
   // KIND is float8, so that a kernel's loop need not ask.
-  template <i32 KIND> DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi, KIND); }
-  template <i32 KIND> DEVICE bool inside(T x) const {
-    T t = place(divide(x), KIND);
+  template <i32 KIND> DEVICE T code(T u) const { return quantized(u, z, lo, hi, KIND); }
+  template <i32 KIND> DEVICE bool inside(T u) const {
+    T t = place(u, KIND);
     return t >= lo && t <= hi;
   }
   // Where u = x / s falls among the codes: to be compared with lo and hi.
   DEVICE T place(T u, i32 kind) const { return kind ? u : rint_(u) + z; }
 };
 
-// The parameter that an element belongs to.
-DEVICE i64 param_of(const Quant &q, i64 i) {
+// The parameter that an element belongs to, where dims == 0.
+DEVICE i64 row_param(const Quant &q, i64 i) {
   if (q.params == 1) return 0;
-  if (q.dims == 0) {
-    i64 row = i < q.inner ? 0 : div_(i, q.inner), column = i - row * q.inner;
-    if (q.rows == 1)
-      row = 0;
-    else if (row >= q.rows)
-      row -= div_(row, q.rows) * q.rows;
-    return row * q.groups + (q.groups > 1 ? div_(column, q.group) : 0);
-  }
+  i64 row = i < q.inner ? 0 : div_(i, q.inner), column = i - row * q.inner;
+  if (q.rows == 1)
+    row = 0;
+  else if (row >= q.rows)
+    row -= div_(row, q.rows) * q.rows;
+  return row * q.groups + (q.groups > 1 ? div_(column, q.group) : 0);
+}
+
+// The same of any.
+DEVICE i64 param_of(const Quant &q, i64 i) {
+  if (q.dims == 0) return row_param(q, i);
   i64 c = 0, pitch = 1;
 #pragma unroll 1
   for (i32 d = q.dims - 1; d >= 0; d--) {
@@ -82,11 +94,11 @@ DEVICE i64 param_of(const Quant &q, i64 i) {
   return c;
 }
 
-// Elements per thread: 16 bytes of the narrower float, so that every access
-// is a vector, and at least 4.
-template <class A, class B> struct PackSize {
-  static constexpr i32 bytes = sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B);
-  static constexpr i32 value = bytes >= 4 ? 4 : 16 / bytes;
+// How many elements move at once: 16 bytes of the widest type, so that
+// neighbouring threads' accesses, vectors, are neighbours in memory.
+template <class A, class B, class S> struct PackSize {
+  static constexpr i32 wide = sizeof(A) > sizeof(B) ? sizeof(A) : sizeof(B);
+  static constexpr i32 value = 16 / (wide > sizeof(S) ? wide : sizeof(S));
 };
 
 struct MapArgs {
@@ -95,28 +107,59 @@ struct MapArgs {
   i64 packs; // how many packs from the start share a parameter each and move at once
 };
 
-// Runs Op over all elements: out[i] = Op::run(in[i], x[i], parameters of i),
-// where A, B, S are the storage types of in, x and out; x is read only if Op
-// takes it.
-template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
-  const i32 V = PackSize<A, B>::value;
-  const i64 steps = a.packs + (a.q.n - a.packs * V);
-  for (i64 k = thread_number(); k < steps; k += thread_count()) {
-    i64 i = k < a.packs ? k * V : k + a.packs * (V - 1);
-    Param<T> p;
-    p.load(a.q, param_of(a.q, i));
-    if (k < a.packs) {
-      T in[V], x[V], out[V];
-      load_pack<T, A>(in, a.in, i);
-      if (Op::backward) load_pack<T, B>(x, a.x, i);
+// Computes N elements of parameter c.
+template <class Op, class T, i32 N>
+DEVICE void map_some(const Quant &q, i64 c, const T (&in)[N], const T (&x)[N], T (&out)[N]) {
+  Param<T> p;
+  p.load(q, c);
+  T u[N];
+  if (Op::divides) p.divide(q.reciprocal, x, u);
 #pragma unroll
-      for (i32 j = 0; j < V; j++) out[j] = Op::run(in[j], Op::backward ? x[j] : in[j], p);
-      store_pack<S>(a.out, i, out);
-    } else {
-      T in = widen<T>(element<A>(a.in, i)), x = in;
-      if (Op::backward) x = widen<T>(element<B>(a.x, i));
-      element<S>(a.out, i) = Narrow<S>::from(Op::run(in, x, p));
-    }
+  for (i32 j = 0; j < N; j++) out[j] = Op::run(in[j], Op::divides ? u[j] : x[j], p);
+}
+
+// What a thread loads for a pack, if there is a pack k.
+template <class A, class B, i32 V, bool BACKWARD> struct MapPack {
+  Pack<A, V> in;
+  Pack<B, V> x;
+  DEVICE void load(const MapArgs &a, i64 k) {
+    if (k >= a.packs) return;
+    in = ((const Pack<A, V> *)a.in.data)[k];
+    if (BACKWARD) x = ((const Pack<B, V> *)a.x.data)[k];
+  }
+};
+
+// Runs Op over all elements: out[i] = Op::run(in[i], u, parameters of i) with
+// u = x[i] / s where Op divides. A, B, S are the storage types of in, x and
+// out; x is in unless Op is a backward. A thread asks for packs two steps
+// ahead, since the compiler moves no load before a store.
+template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
+  const i32 V = PackSize<A, B, S>::value;
+  const i64 step = thread_count();
+  MapPack<A, B, V, Op::backward> now, next, last;
+  i64 k = thread_number();
+  now.load(a, k);
+  next.load(a, k + step);
+#pragma unroll 1
+  for (; k < a.packs; k += step) {
+    last.load(a, k + 2 * step);
+    T in[V], x[V], out[V];
+    unpack(in, now.in);
+    if (Op::backward)
+      unpack(x, now.x);
+    else
+      unpack(x, now.in);
+    map_some<Op>(a.q, row_param(a.q, k * V), in, x, out);
+    store_pack<S>(a.out, k * V, out);
+    now = next;
+    next = last;
+  }
+#pragma unroll 1
+  for (i64 i = a.packs * V + thread_number(); i < a.q.n; i += step) {
+    T in[1] = {widen<T>(element<A>(a.in, i))}, x[1] = {in[0]}, out[1];
+    if (Op::backward) x[0] = widen<T>(element<B>(a.x, i));
+    map_some<Op>(a.q, param_of(a.q, i), in, x, out);
+    element<S>(a.out, i) = Narrow<S>::from(out[0]);
   }
 }
 

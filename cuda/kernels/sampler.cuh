@@ -27,15 +27,15 @@ struct Sampler {
   i32 mode, padding, align_corners, grid_dtype;
 };
 
-// An output position: its image and its place along each axis.
+// An output position, or a pixel: its image and its place along each axis.
 template <i32 D> struct Position {
   i64 image, at[3];
 
-  DEVICE Position(const Sampler &s, i64 number) : image(0) {
+  DEVICE Position(const i64 *extent, i64 number) {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
-      i64 next = div_(number, s.out[d]);
-      at[d] = number - next * s.out[d];
+      i64 next = div_(number, extent[d]);
+      at[d] = number - next * extent[d];
       number = next;
     }
     image = number;
@@ -198,7 +198,7 @@ template <class Values> DEVICE void each_channel(const typename Values::Args &a)
   const i64 groups = (s.channels + a.channels - 1) / a.channels;
   for (i64 w = thread_number(); w < a.positions * groups; w += thread_count()) {
     i64 group = div_(w, a.positions);
-    Position<Values::DIMS> p(s, w - group * a.positions);
+    Position<Values::DIMS> p(s.out, w - group * a.positions);
     Values values(a, p);
     i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
     S *out = (S *)s.output.data + p.in(s.output);

@@ -11,7 +11,7 @@
 // contribution to some columns alone (SPARSE), each column counts its own: its
 // thread sums all of its chunks, and no destination is hot.
 #pragma once
-#include "dtypes.cuh"
+#include "merge.cuh"
 
 const i32 scatter_chunk = 256;
 
@@ -38,109 +38,47 @@ struct Scatter {
 
 // A Job says what is scattered:
 //   Args (with a Scatter named scatter), T, LISTS, SPARSE
-//   key(args, destination, list): the key of a list's run, or -1 for none
+//   Place: what the keys of a destination share, from place(args, destination)
+//   key(args, place, list): the key of a list's run
+//   AHEAD: how many contributions are fetched before one is added, of a single
+//     list where gradient.packs: Raw from fetch(args, item, column), then
+//     terms(args, item, raw, out[WIDTH])
 //   Item: what all columns of a contribution share, from item(args, source, list)
 //   load(args, item, column, n, out[WIDTH]): the terms of n columns
 //   has(args, item, column), where SPARSE: whether the column has one
 //   store(args, destination, column, n, count, sums[WIDTH])
 
-// Merge steps through a destination's contributions in ascending source order.
-template <class Job> struct Merge {
-  u32 at[Job::LISTS], stop[Job::LISTS], head[Job::LISTS]; // head: the source at, or none
-  const u32 *source;
-  static constexpr u32 none = 0xffffffffu;
-
-  DEVICE Merge(const typename Job::Args &a, i64 destination) : source(a.scatter.source) {
+// Adds up to a chunk of a single list's contributions, AHEAD of which are
+// fetched before one is added.
+template <class Job>
+DEVICE void sum_packs(const typename Job::Args &a, const Merge<Job> &m, i64 column,
+                      typename Job::T (&sum)[Job::WIDTH]) {
+  const i32 ahead = Job::AHEAD;
+  const u32 *source = m.source + m.at[0];
+  const u32 left = m.count() < (u32)scatter_chunk ? m.count() : (u32)scatter_chunk;
+#pragma unroll 1
+  for (u32 first = 0; first < left; first += ahead) {
+    u32 from[ahead];
+    typename Job::Item item[ahead];
+    typename Job::Raw raw[ahead];
 #pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) {
-      i64 key = Job::key(a, destination, k);
-      stop[k] = key < 0 ? 0 : a.scatter.stop[key];
-      go(k, key < 0 ? 0 : a.scatter.start[key]);
-    }
-  }
-  DEVICE void go(i32 k, u32 to) {
-    at[k] = to;
-    head[k] = to < stop[k] ? source[to] : none;
-  }
-  DEVICE u32 count() const {
-    u32 n = 0;
+    for (i32 i = 0; i < ahead; i++) from[i] = first + i < left ? source[first + i] : 0;
 #pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) n += stop[k] - at[k];
-    return n;
-  }
-  // The first contribution of list k from a source not below one.
-  DEVICE u32 find(i32 k, u32 least) const {
-    u32 lo = at[k], hi = stop[k];
-    while (lo < hi) {
-      u32 middle = lo + (hi - lo) / 2;
-      if (source[middle] < least)
-        lo = middle + 1;
-      else
-        hi = middle;
-    }
-    return lo;
-  }
-  // Skips n contributions of more than n: moves on to the source that n
-  // others precede.
-  DEVICE void skip(u32 n) {
-    if (Job::LISTS == 1) {
-      go(0, at[0] + n);
-      return;
-    }
-    u32 lo = 0, hi = 0;
-#pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) {
-      if (at[k] < stop[k] && source[stop[k] - 1] > hi) hi = source[stop[k] - 1];
-    }
-    while (lo < hi) { // the largest source that at most n others are below
-      u32 middle = lo + (hi - lo) / 2 + 1, below = 0;
-#pragma unroll
-      for (i32 k = 0; k < Job::LISTS; k++) below += find(k, middle) - at[k];
-      if (below <= n)
-        lo = middle;
-      else
-        hi = middle - 1;
+    for (i32 i = 0; i < ahead; i++) {
+      if (first + i >= left) continue;
+      item[i] = Job::item(a, from[i], 0);
+      raw[i] = Job::fetch(a, item[i], column);
     }
 #pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) go(k, find(k, lo));
-  }
-  DEVICE bool next(u32 &from, i32 &list) {
-    from = none;
+    for (i32 i = 0; i < ahead; i++) {
+      if (first + i >= left) continue;
+      typename Job::T term[Job::WIDTH];
+      Job::terms(a, item[i], raw[i], term);
 #pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) from = head[k] < from ? head[k] : from;
-    if (from == none) return false;
-#pragma unroll
-    for (i32 k = 0; k < Job::LISTS; k++) {
-      if (head[k] != from) continue;
-      list = k;
-      go(k, at[k] + 1);
+      for (i32 j = 0; j < Job::WIDTH; j++) sum[j] += term[j];
     }
-    return true;
   }
-};
-
-// Folds the sums of chunks pairwise: a binary counter of finished subtrees.
-template <class T> struct Fold {
-  T level[32];
-  u32 n = 0;
-
-  DEVICE void add(T v) {
-    i32 k = 0;
-    for (; n >> k & 1; k++) v = level[k] + v;
-    level[k] = v;
-    n++;
-  }
-  DEVICE T sum() const {
-    T sum = 0;
-    bool first = true;
-    for (i32 k = 0; n >> k; k++) {
-      if ((n >> k & 1) == 0) continue;
-      sum = first ? level[k] : level[k] + sum;
-      first = false;
-    }
-    return sum;
-  }
-};
+}
 
 // Sums up to a chunk of contributions, left to right from +0.
 template <class Job>
@@ -149,6 +87,9 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
   const i32 W = Job::WIDTH;
 #pragma unroll
   for (i32 j = 0; j < W; j++) sum[j] = 0;
+  if constexpr (Job::AHEAD > 1) {
+    if (a.gradient.packs) return sum_packs<Job>(a, m, column, sum);
+  }
   u32 from;
   i32 list = 0;
   for (i32 i = 0; i < scatter_chunk && m.next(from, list); i++) {

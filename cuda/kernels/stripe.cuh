@@ -19,7 +19,7 @@ struct Stripe {
   i64 reductions, blocks; // blocks of the longest reduction
   i64 longest; // its positions
   void *partial; // [reductions][blocks][SUMS], where blocks > 1
-  i32 channels; // reductions per tile, a power of 2
+  i32 log_channels; // of the number of reductions per tile
   i32 interleaved; // neighbours in memory belong to neighbouring reductions
 };
 
@@ -44,13 +44,17 @@ template <class Job> struct StripeTile {
 
 DEVICE i64 stripe_blocks(i64 total) { return total <= stripe_block ? 1 : (total + stripe_block - 1) / stripe_block; }
 
-// Where one element of a tile belongs: its reduction, and its position from
-// the tile's first one.
+DEVICE i64 stripe_tiles(const Stripe &s) { return (s.reductions + (1 << s.log_channels) - 1) >> s.log_channels; }
+
+// Where one of the elements of a tile belongs: its reduction, and its position
+// from the tile's first one.
 struct TilePlace {
   i32 channel, position;
-  DEVICE TilePlace(const Stripe &s, i32 element, i32 positions) {
-    channel = s.interleaved ? element % s.channels : element / positions;
-    position = s.interleaved ? element / s.channels : element % positions;
+  DEVICE TilePlace(const Stripe &s, i32 element, i32 elements) {
+    const i32 bits = s.interleaved ? s.log_channels : __ffs(elements >> s.log_channels) - 1;
+    const i32 high = element >> bits, low = element & ((1 << bits) - 1);
+    channel = s.interleaved ? low : high;
+    position = s.interleaved ? high : low;
   }
 };
 
@@ -62,7 +66,7 @@ DEVICE void stripe_put(const typename Job::Args &a, StripeTile<Job> &t, i64 star
   for (i32 k = 0; k < S; k++) out[k] = 0;
   if (here) Job::template terms<PLAIN>(a, t.channel[p.channel], start + p.position, in, out);
   i32 at = p.channel * (positions + 1) + p.position;
-  for (i32 k = 0; k < S; k++) t.terms[k * a.stripe.channels * (positions + 1) + at] = out[k];
+  for (i32 k = 0; k < S; k++) t.terms[(k << a.stripe.log_channels) * (positions + 1) + at] = out[k];
 }
 
 // Computes the terms of the tile whose first position is start into t.terms,
@@ -74,20 +78,20 @@ DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 st
   if (Job::plain(a)) {
 #pragma unroll
     for (i32 u = 0; u < each; u++) {
-      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
       if (start + p.position < t.channel[p.channel].total)
         in[u] = Job::template load<true>(a, t.channel[p.channel], start + p.position);
     }
 #pragma unroll
     for (i32 u = 0; u < each; u++) {
-      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
       stripe_put<Job, true>(a, t, start, positions, p, start + p.position < t.channel[p.channel].total, in[u]);
     }
     return;
   }
 #pragma unroll 1
   for (i32 u = 0; u < each; u++) {
-    TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+    TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
     bool here = start + p.position < t.channel[p.channel].total;
     if (here) in[0] = Job::template load<false>(a, t.channel[p.channel], start + p.position);
     stripe_put<Job, false>(a, t, start, positions, p, here, in[0]);
@@ -99,9 +103,9 @@ template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeT
   typedef typename Job::T T;
   const Stripe &s = a.stripe;
   const i32 S = Job::SUMS;
-  const i32 positions = StripeTile<Job>::tile / s.channels;
-  const i32 lanes = S * s.channels * stripe_lanes;
-  if ((i32)threadIdx.x < s.channels) {
+  const i32 channels = 1 << s.log_channels, positions = StripeTile<Job>::tile >> s.log_channels;
+  const i32 lanes = S * channels * stripe_lanes;
+  if ((i32)threadIdx.x < channels) {
     i64 c = first + threadIdx.x;
     t.channel[threadIdx.x].total = 0;
     if (c < s.reductions) t.channel[threadIdx.x] = Job::start(a, c);
@@ -115,22 +119,23 @@ template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeT
     for (i32 n = threadIdx.x; n < lanes; n += stripe_threads) {
       const T *row = t.terms + n / stripe_lanes * (positions + 1) + n % stripe_lanes;
       T sum = t.lanes[n];
-      for (i32 p = 0; p < positions; p += stripe_lanes) sum = Job::join(n / stripe_lanes / s.channels, sum, row[p]);
+      for (i32 p = 0; p < positions; p += stripe_lanes)
+        sum = Job::join(n / stripe_lanes >> s.log_channels, sum, row[p]);
       t.lanes[n] = sum;
     }
     __syncthreads();
   }
   for (i32 half = stripe_lanes / 2; half > 0; half /= 2) {
-    for (i32 n = threadIdx.x; n < S * s.channels * half; n += stripe_threads) {
+    for (i32 n = threadIdx.x; n < S * channels * half; n += stripe_threads) {
       i32 row = n / half, at = row * stripe_lanes + n % half;
-      t.lanes[at] = Job::join(row / s.channels, t.lanes[at], t.lanes[at + half]);
+      t.lanes[at] = Job::join(row >> s.log_channels, t.lanes[at], t.lanes[at + half]);
     }
     __syncthreads();
   }
   i64 c = first + threadIdx.x;
-  if ((i32)threadIdx.x < s.channels && c < s.reductions) {
+  if ((i32)threadIdx.x < channels && c < s.reductions) {
     T sums[S];
-    for (i32 k = 0; k < S; k++) sums[k] = t.lanes[(k * s.channels + threadIdx.x) * stripe_lanes];
+    for (i32 k = 0; k < S; k++) sums[k] = t.lanes[(k * channels + threadIdx.x) * stripe_lanes];
     if (s.blocks == 1)
       Job::finish(a, c, sums);
     else
@@ -140,9 +145,9 @@ template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeT
 }
 
 template <class Job> DEVICE void stripe(const typename Job::Args &a, StripeTile<Job> &t) {
-  i64 tiles = (a.stripe.reductions + a.stripe.channels - 1) / a.stripe.channels;
-  for (i64 w = blockIdx.x; w < tiles * a.stripe.blocks; w += gridDim.x) {
-    stripe_one<Job>(a, t, w / a.stripe.blocks * a.stripe.channels, w % a.stripe.blocks);
+  for (i64 w = blockIdx.x; w < stripe_tiles(a.stripe) * a.stripe.blocks; w += gridDim.x) {
+    i64 tile = div_(w, a.stripe.blocks);
+    stripe_one<Job>(a, t, tile << a.stripe.log_channels, w - tile * a.stripe.blocks);
   }
 }
 

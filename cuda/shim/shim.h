@@ -51,6 +51,7 @@ unsigned __match_any_sync(unsigned mask, unsigned value);
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
 
 inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
 
 inline unsigned atomicAdd(unsigned *p, unsigned v) {
   unsigned old = *p;
