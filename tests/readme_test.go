@@ -91,4 +91,3 @@ func TestReadmeCpp(t *testing.T) {
 	out := runProgram(t, nil, compile(t, library(t), "c++", source))
 	require.Equal(t, "2 -50 127 10 20 30 ", out)
 }
-
