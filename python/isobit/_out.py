@@ -54,7 +54,9 @@ def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args
     check_dense(name, out=out)
     check_out(out, *args)
     if not is_dynamo_compiling() and _overlaps(out):
-        raise ValueError(f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output")
+        raise ValueError(
+            f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
+        )
     y = f(*args)
     if out.device != y.device:
         raise ValueError(f"{name}: out is on {out.device}; want {y.device}")
