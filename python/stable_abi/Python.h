@@ -129,6 +129,7 @@ unsigned long long PyLong_AsUnsignedLongLong(PyObject *);
 void *PyLong_AsVoidPtr(PyObject *);
 double PyFloat_AsDouble(PyObject *);
 PyObject *PyUnicode_FromString(const char *);
+PyObject *PyUnicode_FromFormat(const char *format, ...);
 PyObject *PyUnicode_InternFromString(const char *);
 const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 PyObject *PyTuple_New(Py_ssize_t);
