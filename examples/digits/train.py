@@ -43,7 +43,7 @@ def train(name: str, net: nn.Module, digits: Digits, held_out: Digits, epochs: i
     optimizer = torch.optim.AdamW(net.parameters(), lr=4e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps, pct_start=0.15)
     start = time.perf_counter()
-    with tqdm(total=epochs, desc=name, unit="epoch") as bar:
+    with tqdm(total=epochs, desc=name, unit="epoch", disable=None) as bar:  # None: where nobody watches
         for _ in range(epochs):
             net.train()
             canvases = distort(digits.images, random)
