@@ -157,7 +157,8 @@ class FakeQuantizer(FollowsData):
     """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
 
     ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the module's two
-    duties: buffers of one uint8, as torch.ao's."""
+    duties: buffers of one uint8, as torch.ao's. Compiled code follows the methods that switch them, and what a state
+    loads; not what is written into the buffers."""
 
     scheme: Scheme
 
