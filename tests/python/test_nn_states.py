@@ -5,7 +5,17 @@ import copy
 import isobit
 import pytest
 import torch
-from isobit.nn import FakeQuantize, HistogramObserver, MinMaxObserver, ObservedFakeQuantize, convert, prepare
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedLinear,
+    HistogramObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    ObservedFakeQuantize,
+    PerChannelMinMaxObserver,
+    convert,
+    prepare,
+)
 from kit import assert_same, draw
 from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -193,3 +203,32 @@ def test_training_does_not_write_over_what_autograd_keeps(kind):
         assert (x.grad <= 3).all()
     with torch.no_grad():
         assert module.eval().parameters_for(x).scale is module.scale
+
+
+def test_a_range_of_nothing_is_set_whoever_wrote_it():
+    """A moving average of it would be a NaN: functional_call has the buffers of before the first batch."""
+    x = draw(4, 16)
+    q = ObservedFakeQuantize(MovingAverageMinMaxObserver).train()
+    fresh = {name: b.clone() for name, b in q.named_buffers()}
+    y = q(x)
+    assert torch.equal(torch.func.functional_call(q, fresh, (x,)), y)
+
+
+def test_a_quantizer_that_saw_its_weight_keeps_what_it_saw():
+    q = ObservedFakeQuantize(PerChannelMinMaxObserver, dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
+    q.activation_post_process(5 * torch.ones(8, 16))
+    FakeQuantizedLinear(16, 8, weight_fake_quantizer=q)
+    assert q.activation_post_process.max_val.eq(5).all()
+
+
+def test_switched_within_compiled_code():
+    q = ObservedFakeQuantize(MovingAverageMinMaxObserver).train()
+
+    def run(x):
+        q.disable_fake_quant()
+        return q(x)
+
+    x = draw(4, 16)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="eager")(x), x)
+    assert not q.is_faking()

@@ -80,7 +80,7 @@ def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
 
 def version_of(t: Tensor) -> int | None:
     """How often a tensor was written, if torch counts."""
-    return None if t.is_inference() else t._version
+    return None if torch.compiler.is_compiling() or t.is_inference() else t._version
 
 
 def write(t: Tensor, value: Tensor) -> None:

@@ -140,7 +140,8 @@ class MinMaxObserver(FollowsData):
 
     def expect(self, shape: Sequence[int]) -> None:
         """Tells the observer the shape of what it will see."""
-        self._start(self.scheme.grouping.parameter_shape(shape))
+        if self.is_new():
+            self._start(self.scheme.grouping.parameter_shape(shape))
 
     def _start(self, shape: Sequence[int] | None = None) -> None:
         """The range of nothing, from infinity down to -infinity; of no elements where their number is not known."""
@@ -162,11 +163,7 @@ class MinMaxObserver(FollowsData):
                     f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
                     f"those before had {list(self.min_val.shape)}"
                 )
-            merged = self.merge(low, high)
-            if torch.compiler.is_compiling() or not self._has_seen:  # the range may be that of nothing
-                new = self.min_val > self.max_val
-                merged = torch.where(new, low, merged[0]), torch.where(new, high, merged[1])
-            low, high = merged
+            low, high = self.merge(low, high)
         set_buffer(self, "min_val", low)
         set_buffer(self, "max_val", high)
         self._has_seen = True
@@ -223,10 +220,11 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        c = self.averaging_constant
-        if c == 0:  # not even by an infinity, which times 0 is a NaN
-            return self.min_val, self.max_val
-        return self.min_val + c * (low - self.min_val), self.max_val + c * (high - self.max_val)
+        c, least, most = self.averaging_constant, self.min_val, self.max_val
+        new = least > most  # the range of nothing, whoever wrote it
+        if c != 0:  # else not even by an infinity, which times 0 is a NaN
+            least, most = least + c * (low - least), most + c * (high - most)
+        return torch.where(new, low, least), torch.where(new, high, most)
 
 
 class PerChannelMinMaxObserver(MinMaxObserver):
