@@ -232,3 +232,29 @@ def test_switched_within_compiled_code():
     torch._dynamo.reset()
     assert torch.equal(torch.compile(run, fullgraph=True, backend="eager")(x), x)
     assert not q.is_faking()
+
+
+def test_a_copy_takes_the_switches_of_a_state():
+    q = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+    q.disable_fake_quant()
+    copied = copy.deepcopy(q)
+    copied.load_state_dict(ObservedFakeQuantize(MovingAverageMinMaxObserver).state_dict())
+    assert copied.is_faking() and not q.is_faking()
+    again = copy.deepcopy(q)
+    again.fake_quant_enabled.fill_(1).fill_(1)
+    assert again.is_faking()
+
+
+@pytest.mark.parametrize("way", ("inference", "swapped"))
+def test_a_state_switches_whatever_holds_it(way):
+    off = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+    off.disable_fake_quant()
+    state = copy.deepcopy(off.state_dict())
+    torch.__future__.set_swap_module_params_on_conversion(way == "swapped")
+    try:
+        with torch.inference_mode(way == "inference"):
+            q = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+            q.load_state_dict(state, assign=way == "swapped")
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    assert not q.is_faking()

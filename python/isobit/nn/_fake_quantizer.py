@@ -201,11 +201,15 @@ class FakeQuantizer(FollowsData):
         one cannot look, as in compiled code, what was seen before holds."""
         if not torch.compiler.is_compiling():
             flag = self._buffers[name]
-            seen, version = self._seen[name]
+            seen, version = self._seen.get(name, (None, None))
             assert flag is not None
-            if (flag is not seen or version_of(flag) != version) and has_value(flag):
+            if (flag is not seen or version is None or version_of(flag) != version) and has_value(flag):
                 self._on[name], self._seen[name] = bool(flag.any()), (flag, version_of(flag))
         return self._on[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Of a copy's flags nothing was seen: their versions begin anew.
+        return {**self.__dict__, "_on": dict(self._on), "_seen": {}}
 
     def is_faking(self) -> bool:
         return self._is_on("fake_quant_enabled")
@@ -244,6 +248,7 @@ class FakeQuantizer(FollowsData):
         for name in _FLAGS:  # absent from a state_dict of parameters alone
             state_dict.setdefault(prefix + name, self._buffers[name])
         super()._load_from_state_dict(state_dict, prefix, *args)
+        self._seen = {}  # a tensor whose contents were swapped may have the version that was seen
         for name in _FLAGS:
             self._is_on(name)  # for compiled code
 
