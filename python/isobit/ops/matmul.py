@@ -181,7 +181,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     if w.dim() == 2:  # one product of all rows
         return product(as_matrix(x), w).reshape(*x.shape[:-1], w.shape[1])
     try:
-        batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+        torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
@@ -190,7 +190,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     if is_dynamo_compiling() or wants_derivative(x, w):
         y: Tensor = (_Broadcast if is_dynamo_compiling() else _Eager).apply(x, w)
         return y
-    return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
+    return _Broadcast.forward(x, w)
 
 
 def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
