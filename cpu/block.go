@@ -35,7 +35,7 @@ func (s Span) Contiguous() bool { return s.Stride == s.DType.Size() }
 
 // numeric lists the storage types that Go converts itself.
 type numeric interface {
-	float32 | float64 | int8 | uint8 | int32 | int64
+	float32 | float64 | int8 | uint8 | int16 | uint16 | int32 | int64
 }
 
 // same reports whether T is the compute type: of its size, and no integer.
@@ -86,6 +86,17 @@ func storeNumeric[C Compute, T numeric](p unsafe.Pointer, stride int64, src []C)
 	}
 	for i, v := range src {
 		*(*T)(unsafe.Add(p, int64(i)*stride)) = T(v)
+	}
+}
+
+// storeI32 takes 2^31 for the largest i32, which no float32 is.
+func storeI32[C Compute](p unsafe.Pointer, stride int64, src []C) {
+	for i, v := range src {
+		code := int32(math.MaxInt32)
+		if v < 1<<31 {
+			code = int32(v)
+		}
+		*(*int32)(unsafe.Add(p, int64(i)*stride)) = code
 	}
 }
 
@@ -188,7 +199,9 @@ func convertersFor[C Compute]() [tensor.Count]converters[C] {
 		tensor.BF16: {loadBF16[C], storeBF16[C], gatherBF16[C]},
 		tensor.S8:   {loadNumeric[C, int8], storeNumeric[C, int8], nil},
 		tensor.U8:   {loadNumeric[C, uint8], storeNumeric[C, uint8], nil},
-		tensor.I32:  {loadNumeric[C, int32], storeNumeric[C, int32], nil},
+		tensor.S16:  {loadNumeric[C, int16], storeNumeric[C, int16], nil},
+		tensor.U16:  {loadNumeric[C, uint16], storeNumeric[C, uint16], nil},
+		tensor.I32:  {loadNumeric[C, int32], storeI32[C], nil},
 		tensor.I64:  {loadNumeric[C, int64], storeNumeric[C, int64], nil},
 
 		tensor.F8E4M3: {loadFloat8[C](tensor.F8E4M3), storeFloat8[C](tensor.F8E4M3), nil},

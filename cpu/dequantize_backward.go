@@ -10,9 +10,10 @@ func dequantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
 	at := 0
 	forBlocks(n, a, 3, func(b *operands[C]) {
 		dy, q, s, z, dq, ds := b.in[0], b.in[1], b.in[2], b.in[3], b.out[0], b.out[1]
+		q = lessZero(a.Scratch, a.In[1].At(int64(at)), q, z)
 		for i := range dq {
 			dq[i] = dy[i] * s[i]
-			ds[i] = dy[i] * (q[i] - z[i])
+			ds[i] = dy[i] * q[i]
 		}
 		addTerms(a, 0, pos, at, ds)
 		addTerms(a, 1, pos, at, dy)

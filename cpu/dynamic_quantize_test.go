@@ -17,7 +17,7 @@ import (
 func TestChosenRuns(t *testing.T) {
 	inputs := []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
 	for _, in := range inputs {
-		for _, out := range append(codes, tensor.None) {
+		for _, out := range []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.None} {
 			table := cpu.DynamicQuantizeRows32
 			if out == tensor.None {
 				table = cpu.ChooseQParamsRows32
@@ -89,15 +89,16 @@ func (x chosenRuns) check(t *testing.T, kernel cpu.ChooseRuns[float32]) {
 	a.In[0] = cpu.Span{DType: in, Stride: in.Size()}
 	x.operand(a, 0, &a.In[0], x.in[0], x.length, x.gap)
 	var memory []byte
+	size := int(out.Size())
 	if x.out {
-		a.Out[0] = cpu.Span{DType: out, Stride: 1}
-		memory = x.operand(a, len(a.In), &a.Out[0], bytes.Repeat([]byte{canary}, x.n), x.length, x.gap)
+		a.Out[0] = cpu.Span{DType: out, Stride: out.Size()}
+		memory = x.operand(a, len(a.In), &a.Out[0], bytes.Repeat([]byte{canary}, x.n*size), x.length, x.gap)
 	}
 	to := [2][]float32{make([]float32, x.steps), make([]float32, x.steps)}
 	if !kernel(x.length, a, to) {
 		t.Fatal("the row does not take these runs")
 	}
-	pitch := x.length + x.gap
+	length, pitch := x.length*size, (x.length+x.gap)*size
 	for step := range x.steps {
 		what := func() string {
 			return fmt.Sprintf("group %d of %d, length=%d gap=%d bounds=[%v, %v] %+v", step, x.steps, x.length, x.gap, x.lo, x.hi, x.types.Attrs)
@@ -106,8 +107,8 @@ func (x chosenRuns) check(t *testing.T, kernel cpu.ChooseRuns[float32]) {
 		got := [2]float32{to[0][step], to[1][step]}
 		compareBits(t, tensor.F32, bytesOf(&got), bytesOf(&qparams), "scale and zero point", what)
 		if x.out {
-			compareBits(t, out, memory[step*pitch:][:x.length], codes, "output", what)
-			if end := min((step+1)*pitch, len(memory)); bytes.Count(memory[step*pitch+x.length:end], []byte{canary}) != end-step*pitch-x.length {
+			compareBits(t, out, memory[step*pitch:][:length], codes, "output", what)
+			if end := min((step+1)*pitch, len(memory)); bytes.Count(memory[step*pitch+length:end], []byte{canary}) != end-step*pitch-length {
 				t.Fatal(what(), "written behind the group")
 			}
 		}
@@ -130,12 +131,13 @@ func (x chosenRuns) defined(step int) (codes []byte, qparams [2]float32) {
 	e := cpu.FoldMinMax(cpu.BothLanes[float32](scratch))
 	qparams[0], qparams[1] = cpu.QParams(e[0], e[1], float32(x.lo), float32(x.hi), x.types.Attrs.Symmetric)
 	if x.out {
-		codes = make([]byte, x.length)
+		out := x.types.Out[0]
+		codes = make([]byte, int64(x.length)*out.Size())
 		a.In[1], a.In[2] = cpu.Span{P: unsafe.Pointer(&qparams[0]), DType: tensor.F32}, cpu.Span{P: unsafe.Pointer(&qparams[1]), DType: tensor.F32}
 		if x.types.Attrs.Symmetric {
 			a.In[2] = cpu.Span{} // a float zero point would be held to the bounds
 		}
-		a.Out[0] = cpu.Span{P: unsafe.Pointer(&codes[0]), DType: x.types.Out[0], Stride: 1}
+		a.Out[0] = cpu.Span{P: unsafe.Pointer(&codes[0]), DType: out, Stride: out.Size()}
 		pick(elementwise(cpu.Quantize))(x.length, 0, a)
 	}
 	return codes, qparams

@@ -35,8 +35,10 @@ type run struct {
 func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	x := &run{table: table, n: n, inPlace: -1, out: types[2] != tensor.None, pos: r.Int64N(200)}
 	b := oneOf(r, boundsOf[table.code]...)
-	if types[2] == tensor.U8 || types[1] == tensor.U8 || types[0] == tensor.U8 {
-		b = oneOf(r, boundsOf[tensor.U8]...)
+	for _, d := range types {
+		if of := boundsOf[d]; d.IsInt() && of != nil {
+			b = oneOf(r, of...)
+		}
 	}
 	x.lo, x.hi = b[0], b[1]
 	x.wide, x.stream, x.atTheEnd = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
@@ -93,7 +95,7 @@ func (x *run) params(r *rand.Rand, scale float64) {
 			put(x.in[d], x.types.In[d], i, math.Ldexp(1+r.Float64(), r.IntN(40)-20))
 		}
 	}
-	zeros := append([]tensor.DType{tensor.None, tensor.I32, tensor.I64, tensor.S8, tensor.U8}, floats...)
+	zeros := append([]tensor.DType{tensor.None, tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.S16, tensor.U16}, floats...)
 	if x.table.code != tensor.None {
 		zeros = zeros[:1]
 	}
@@ -103,11 +105,9 @@ func (x *run) params(r *rand.Rand, scale float64) {
 	}
 	x.in[d+1] = values(r, x.types.In[d+1], x.n, 1, false)
 	lo, hi := x.lo, x.hi
-	if x.types.In[d+1] == tensor.S8 {
-		hi = min(hi, 127)
-	}
-	if x.types.In[d+1] == tensor.U8 {
-		lo = max(lo, 0)
+	if x.types.In[d+1].IsInt() {
+		least, most := x.types.In[d+1].WholeRange()
+		lo, hi = max(lo, float64(least)), min(hi, float64(most))
 	}
 	for i := range x.n {
 		if x.types.In[d+1].IsInt() || r.IntN(2) > 0 {

@@ -162,7 +162,7 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 	switch f.visit = k.block; {
 	case r.Strands == 1 && !f.heads:
 		f.visit = max(m-m%k.block, k.block)
-	case k.in[0].Size() == 2 && m >= 2*k.block:
+	case k.in[0].Size() == 2 && k.compute == tensor.F32 && m >= 2*k.block:
 		f.visit = 2 * k.block
 	}
 	place := func(s *Span, number int, d tensor.DType) (p unsafe.Pointer, visit, apart, turn, next int) {

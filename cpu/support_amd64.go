@@ -41,6 +41,7 @@ var (
 	zeroKernels  = [tensor.Count]paramKernel{
 		tensor.F32: loadZerosAVX2F32, tensor.F16: loadZerosAVX2F16, tensor.BF16: loadZerosAVX2BF16,
 		tensor.I32: loadZerosAVX2I32, tensor.I64: loadZerosAVX2I64, tensor.S8: loadZerosAVX2S8, tensor.U8: loadZerosAVX2U8,
+		tensor.S16: loadZerosAVX2S16, tensor.U16: loadZerosAVX2U16,
 	}
 )
 

@@ -2752,6 +2752,4320 @@ last:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX512S16F32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512S16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	VPMOVSXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVSXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 1024(R9), Z1
+	VPMOVSXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VPMOVSXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVSXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVSXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+64, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512S16F64(n int, f *frame)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512S16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	VPMOVSXWD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+
+near13:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 1024(R9), Z1
+	VPMOVSXWD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000020
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded25:
+	VPMOVSXWD (DX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVSXWD 16(DX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVSXWD 32(DX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVSXWD 48(DX), Y11
+	VCVTDQ2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVSXWD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000008, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512S16F16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512S16F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	VPMOVSXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVSXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 1024(R9), Z1
+	VPMOVSXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VPMOVSXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVSXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVSXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512S16BF16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512S16BF16(SB), NOSPLIT, $0-16
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      (CX), DX
+	MOVQ      16(CX), BX
+	MOVQ      24(CX), SI
+	MOVQ      32(CX), DI
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+	MOVQ      88(CX), R8
+	TESTQ     R8, R8
+	JEQ       one1
+	MOVQ      112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	VPMOVSXWD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVSXWD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXWD 32(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 64(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 96(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VSUBPS    Z6, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	VMULPS    Z5, Z9, Z9
+	VMULPS    Z5, Z10, Z10
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z8, 64(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z5
+	VBROADCASTSS 1024(R9), Z6
+	VPMOVSXWD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (SI), Z7
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS (DI), Z10
+	VBROADCASTSS (DI), Z11
+	VBROADCASTSS (DI), Z12
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z5
+	VMOVUPS 64(SI), Z6
+	VMOVUPS 128(SI), Z7
+	VMOVUPS 192(SI), Z8
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z9
+	VMOVUPS 64(DI), Z10
+	VMOVUPS 128(DI), Z11
+	VMOVUPS 192(DI), Z12
+
+loaded25:
+	VPMOVSXWD (DX), Z13
+	VCVTDQ2PS Z13, Z13
+	VPMOVSXWD 32(DX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXWD 64(DX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXWD 96(DX), Z16
+	VCVTDQ2PS Z16, Z16
+	VSUBPS    Z9, Z13, Z13
+	VSUBPS    Z10, Z14, Z14
+	VSUBPS    Z11, Z15, Z15
+	VSUBPS    Z12, Z16, Z16
+	VMULPS    Z5, Z13, Z13
+	VMULPS    Z6, Z14, Z14
+	VMULPS    Z7, Z15, Z15
+	VMULPS    Z8, Z16, Z16
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z17
+	VPADDD    Z2, Z13, K1, Z17
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z18
+	VPADDD    Z2, Z14, K1, Z18
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VCMPPS    $0x03, Z13, Z13, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQU32 Z3, K3, Z19
+	VMOVDQU32 Z3, K4, Z20
+	VMOVDQA64 Z17, Z13
+	VPERMT2W  Z18, Z4, Z13
+	VMOVDQA64 Z19, Z14
+	VPERMT2W  Z20, Z4, Z14
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z13, (BX)
+	VMOVDQU64 Z14, 64(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z5
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z9
+
+loaded31:
+	VPMOVSXWD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512U16F32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512U16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVZXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 1024(R9), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VPMOVZXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVZXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+64, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512U16F64(n int, f *frame)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512U16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	VPMOVZXWD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+
+near13:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 1024(R9), Z1
+	VPMOVZXWD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000020
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded25:
+	VPMOVZXWD (DX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVZXWD 16(DX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVZXWD 32(DX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVZXWD 48(DX), Y11
+	VCVTDQ2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVZXWD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000008, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512U16F16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512U16F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVZXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 1024(R9), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VPMOVZXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VPMOVZXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z0, Z8, Z8
+	VCVTPS2PH   $0x00, Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512U16BF16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512U16BF16(SB), NOSPLIT, $0-16
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      (CX), DX
+	MOVQ      16(CX), BX
+	MOVQ      24(CX), SI
+	MOVQ      32(CX), DI
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+	MOVQ      88(CX), R8
+	TESTQ     R8, R8
+	JEQ       one1
+	MOVQ      112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	VPMOVZXWD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VPMOVZXWD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXWD 32(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXWD 64(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXWD 96(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VSUBPS    Z6, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	VMULPS    Z5, Z9, Z9
+	VMULPS    Z5, Z10, Z10
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z8, 64(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS (R9), Z5
+	VBROADCASTSS 1024(R9), Z6
+	VPMOVZXWD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (SI), Z7
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS (DI), Z10
+	VBROADCASTSS (DI), Z11
+	VBROADCASTSS (DI), Z12
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z5
+	VMOVUPS 64(SI), Z6
+	VMOVUPS 128(SI), Z7
+	VMOVUPS 192(SI), Z8
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z9
+	VMOVUPS 64(DI), Z10
+	VMOVUPS 128(DI), Z11
+	VMOVUPS 192(DI), Z12
+
+loaded25:
+	VPMOVZXWD (DX), Z13
+	VCVTDQ2PS Z13, Z13
+	VPMOVZXWD 32(DX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXWD 64(DX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VCVTDQ2PS Z16, Z16
+	VSUBPS    Z9, Z13, Z13
+	VSUBPS    Z10, Z14, Z14
+	VSUBPS    Z11, Z15, Z15
+	VSUBPS    Z12, Z16, Z16
+	VMULPS    Z5, Z13, Z13
+	VMULPS    Z6, Z14, Z14
+	VMULPS    Z7, Z15, Z15
+	VMULPS    Z8, Z16, Z16
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z17
+	VPADDD    Z2, Z13, K1, Z17
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z18
+	VPADDD    Z2, Z14, K1, Z18
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VCMPPS    $0x03, Z13, Z13, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQU32 Z3, K3, Z19
+	VMOVDQU32 Z3, K4, Z20
+	VMOVDQA64 Z17, Z13
+	VPERMT2W  Z18, Z4, Z13
+	VMOVDQA64 Z19, Z14
+	VPERMT2W  Z20, Z4, Z14
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z13, (BX)
+	VMOVDQU64 Z14, 64(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z5
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z9
+
+loaded31:
+	VPMOVZXWD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z5, Z13, Z13
+	VPTESTMD    Z0, Z13, K2
+	VPADDD      Z1, Z13, Z14
+	VPADDD      Z2, Z13, K2, Z14
+	VCMPPS      $0x03, Z13, Z13, K2
+	VMOVDQU32   Z3, K2, Z14
+	VPSRLD      $0x10, Z14, Z13
+	VPMOVDW     Z13, Y13
+	VMOVDQU16   Y13, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512I32F32(n int, f *frame)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS  (R10), Z0
+	VBROADCASTSS  1024(R10), Z1
+	VMOVDQU32.Z   (DX), K1, Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z3, Z3
+	VCVTPD2PS     Z3, Y1
+	VINSERTF64X4  $0x01, Y1, Z2, Z2
+	VMULPS        Z0, Z2, Z0
+	VMOVUPS       Z0, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near13:
+	VMOVDQU32     (DX), Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VCVTPS2PD     Y4, Z4
+	VSUBPD        Z4, Z3, Z3
+	VCVTPD2PS     Z3, Y3
+	VINSERTF64X4  $0x01, Y3, Z2, Z2
+	VMOVDQU32     64(DX), Z4
+	VXORPS        Z3, Z3, Z3
+	VCVTDQ2PD     Y4, Z5
+	VCVTPS2PD     Y1, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y3
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTDQ2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VCVTPS2PD     Y5, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y4
+	VINSERTF64X4  $0x01, Y4, Z3, Z3
+	VMOVDQU32     128(DX), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y1, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMOVDQU32     192(DX), Z6
+	VXORPS        Z5, Z5, Z5
+	VCVTDQ2PD     Y6, Z7
+	VCVTPS2PD     Y1, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTDQ2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z1, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y6
+	VINSERTF64X4  $0x01, Y6, Z5, Z5
+	VMULPS        Z0, Z2, Z2
+	VMULPS        Z0, Z3, Z3
+	VMULPS        Z0, Z4, Z4
+	VMULPS        Z0, Z5, Z5
+	CMPB          76(CX), $0x00
+	JNE           around14
+	VMOVDQU64     Z2, (BX)
+	VMOVDQU64     Z3, 64(BX)
+	VMOVDQU64     Z4, 128(BX)
+	VMOVDQU64     Z5, 192(BX)
+	JMP           stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS  (R9), Z0
+	VBROADCASTSS  1024(R9), Z1
+	VMOVDQU32.Z   (DX), K1, Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z3, Z3
+	VCVTPD2PS     Z3, Y1
+	VINSERTF64X4  $0x01, Y1, Z2, Z2
+	VMULPS        Z0, Z2, Z0
+	VMOVUPS       Z0, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand19
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, AX
+	JMP           some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VMOVDQU32     (DX), Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y4, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z4, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMOVDQU32     64(DX), Z10
+	VXORPS        Z9, Z9, Z9
+	VCVTDQ2PD     Y10, Z11
+	VCVTPS2PD     Y5, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y9
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VCVTDQ2PD     Y10, Z10
+	VEXTRACTF64X4 $0x01, Z5, Y11
+	VCVTPS2PD     Y11, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y10
+	VINSERTF64X4  $0x01, Y10, Z9, Z9
+	VMOVDQU32     128(DX), Z11
+	VXORPS        Z10, Z10, Z10
+	VCVTDQ2PD     Y11, Z12
+	VCVTPS2PD     Y6, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y10
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VCVTDQ2PD     Y11, Z11
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VCVTPS2PD     Y12, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y11
+	VINSERTF64X4  $0x01, Y11, Z10, Z10
+	VMOVDQU32     192(DX), Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y7, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z7, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z0, Z8, Z8
+	VMULPS        Z1, Z9, Z9
+	VMULPS        Z2, Z10, Z10
+	VMULPS        Z3, Z11, Z11
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	VMOVDQU64     Z10, 128(BX)
+	VMOVDQU64     Z11, 192(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VMOVDQU32.Z   (DX), K1, Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y4, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z4, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMULPS        Z0, Z8, Z8
+	VMOVUPS       Z8, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512I32F64(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	VCVTDQ2PD.Z  (DX), K1, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R10
+	DECQ         R9
+	JNE          strand8
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near13:
+	VCVTDQ2PD (DX), Z2
+	VCVTDQ2PD 32(DX), Z3
+	VCVTDQ2PD 64(DX), Z4
+	VCVTDQ2PD 96(DX), Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored15:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 1024(R9), Z1
+	VCVTDQ2PD.Z  (DX), K1, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000008, R9
+	DECQ         DI
+	JNE          strand19
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, AX
+	JMP          some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000020
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded25:
+	VCVTDQ2PD (DX), Z8
+	VCVTDQ2PD 32(DX), Z9
+	VCVTDQ2PD 64(DX), Z10
+	VCVTDQ2PD 96(DX), Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded31:
+	VCVTDQ2PD.Z (DX), K1, Z8
+	VSUBPD      Z4, Z8, Z8
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+64, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000008, AX
+	JMP         some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512I32F16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512I32F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS  (R10), Z0
+	VBROADCASTSS  1024(R10), Z1
+	VMOVDQU32.Z   (DX), K1, Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z3, Z3
+	VCVTPD2PS     Z3, Y1
+	VINSERTF64X4  $0x01, Y1, Z2, Z2
+	VMULPS        Z0, Z2, Z0
+	VCVTPS2PH     $0x00, Z0, Y0
+	VMOVDQU16     Y0, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near13:
+	VMOVDQU32     (DX), Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VCVTPS2PD     Y4, Z4
+	VSUBPD        Z4, Z3, Z3
+	VCVTPD2PS     Z3, Y3
+	VINSERTF64X4  $0x01, Y3, Z2, Z2
+	VMOVDQU32     64(DX), Z4
+	VXORPS        Z3, Z3, Z3
+	VCVTDQ2PD     Y4, Z5
+	VCVTPS2PD     Y1, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y3
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTDQ2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VCVTPS2PD     Y5, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y4
+	VINSERTF64X4  $0x01, Y4, Z3, Z3
+	VMOVDQU32     128(DX), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y1, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMOVDQU32     192(DX), Z6
+	VXORPS        Z5, Z5, Z5
+	VCVTDQ2PD     Y6, Z7
+	VCVTPS2PD     Y1, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTDQ2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z1, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y6
+	VINSERTF64X4  $0x01, Y6, Z5, Z5
+	VMULPS        Z0, Z2, Z2
+	VMULPS        Z0, Z3, Z3
+	VMULPS        Z0, Z4, Z4
+	VMULPS        Z0, Z5, Z5
+	VCVTPS2PH     $0x00, Z2, Y2
+	VCVTPS2PH     $0x00, Z3, Y3
+	VCVTPS2PH     $0x00, Z4, Y4
+	VCVTPS2PH     $0x00, Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around14
+	VMOVDQU64     Y2, (BX)
+	VMOVDQU64     Y3, 32(BX)
+	VMOVDQU64     Y4, 64(BX)
+	VMOVDQU64     Y5, 96(BX)
+	JMP           stored15
+
+around14:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS  (R9), Z0
+	VBROADCASTSS  1024(R9), Z1
+	VMOVDQU32.Z   (DX), K1, Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z3, Z3
+	VCVTPD2PS     Z3, Y1
+	VINSERTF64X4  $0x01, Y1, Z2, Z2
+	VMULPS        Z0, Z2, Z0
+	VCVTPS2PH     $0x00, Z0, Y0
+	VMOVDQU16     Y0, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand19
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded25:
+	VMOVDQU32     (DX), Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y4, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z4, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMOVDQU32     64(DX), Z10
+	VXORPS        Z9, Z9, Z9
+	VCVTDQ2PD     Y10, Z11
+	VCVTPS2PD     Y5, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y9
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VCVTDQ2PD     Y10, Z10
+	VEXTRACTF64X4 $0x01, Z5, Y11
+	VCVTPS2PD     Y11, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y10
+	VINSERTF64X4  $0x01, Y10, Z9, Z9
+	VMOVDQU32     128(DX), Z11
+	VXORPS        Z10, Z10, Z10
+	VCVTDQ2PD     Y11, Z12
+	VCVTPS2PD     Y6, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y10
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VCVTDQ2PD     Y11, Z11
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VCVTPS2PD     Y12, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y11
+	VINSERTF64X4  $0x01, Y11, Z10, Z10
+	VMOVDQU32     192(DX), Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y7, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z7, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z0, Z8, Z8
+	VMULPS        Z1, Z9, Z9
+	VMULPS        Z2, Z10, Z10
+	VMULPS        Z3, Z11, Z11
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z9, Y9
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z11, Y11
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Y8, (BX)
+	VMOVDQU64     Y9, 32(BX)
+	VMOVDQU64     Y10, 64(BX)
+	VMOVDQU64     Y11, 96(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded31:
+	VMOVDQU32.Z   (DX), K1, Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y4, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z4, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMULPS        Z0, Z8, Z8
+	VCVTPS2PH     $0x00, Z8, Y8
+	VMOVDQU16     Y8, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512I32BF16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512I32BF16(SB), NOSPLIT, $0-16
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      (CX), DX
+	MOVQ      16(CX), BX
+	MOVQ      24(CX), SI
+	MOVQ      32(CX), DI
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+	MOVQ      88(CX), R8
+	TESTQ     R8, R8
+	JEQ       one1
+	MOVQ      112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS  (R10), Z5
+	VBROADCASTSS  1024(R10), Z6
+	VMOVDQU32.Z   (DX), K1, Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z8, Z8
+	VCVTPD2PS     Z8, Y6
+	VINSERTF64X4  $0x01, Y6, Z7, Z7
+	VMULPS        Z5, Z7, Z5
+	VPTESTMD      Z0, Z5, K2
+	VPADDD        Z1, Z5, Z6
+	VPADDD        Z2, Z5, K2, Z6
+	VCMPPS        $0x03, Z5, Z5, K2
+	VMOVDQU32     Z3, K2, Z6
+	VPSRLD        $0x10, Z6, Z5
+	VPMOVDW       Z5, Y5
+	VMOVDQU16     Y5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn9:
+	CMPQ AX, 104(CX)
+	JLT  turns11
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand12:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	MOVQ         104(CX), DI
+
+block10:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near13
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near13:
+	VMOVDQU32     (DX), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMOVDQU32     64(DX), Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y6, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z6, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMOVDQU32     128(DX), Z10
+	VXORPS        Z9, Z9, Z9
+	VCVTDQ2PD     Y10, Z11
+	VCVTPS2PD     Y6, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y9
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VCVTDQ2PD     Y10, Z10
+	VEXTRACTF64X4 $0x01, Z6, Y11
+	VCVTPS2PD     Y11, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y10
+	VINSERTF64X4  $0x01, Y10, Z9, Z9
+	VMOVDQU32     192(DX), Z11
+	VXORPS        Z10, Z10, Z10
+	VCVTDQ2PD     Y11, Z12
+	VCVTPS2PD     Y6, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y10
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VCVTDQ2PD     Y11, Z11
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VCVTPS2PD     Y12, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y11
+	VINSERTF64X4  $0x01, Y11, Z10, Z10
+	VMULPS        Z5, Z7, Z7
+	VMULPS        Z5, Z8, Z8
+	VMULPS        Z5, Z9, Z9
+	VMULPS        Z5, Z10, Z10
+	VPTESTMD      Z0, Z7, K1
+	VPADDD        Z1, Z7, Z11
+	VPADDD        Z2, Z7, K1, Z11
+	VPTESTMD      Z0, Z8, K1
+	VPADDD        Z1, Z8, Z12
+	VPADDD        Z2, Z8, K1, Z12
+	VPTESTMD      Z0, Z9, K1
+	VPADDD        Z1, Z9, Z13
+	VPADDD        Z2, Z9, K1, Z13
+	VPTESTMD      Z0, Z10, K1
+	VPADDD        Z1, Z10, Z14
+	VPADDD        Z2, Z10, K1, Z14
+	VCMPPS        $0x03, Z7, Z7, K1
+	VCMPPS        $0x03, Z8, Z8, K2
+	VCMPPS        $0x03, Z9, Z9, K3
+	VCMPPS        $0x03, Z10, Z10, K4
+	VMOVDQU32     Z3, K1, Z11
+	VMOVDQU32     Z3, K2, Z12
+	VMOVDQU32     Z3, K3, Z13
+	VMOVDQU32     Z3, K4, Z14
+	VMOVDQA64     Z11, Z7
+	VPERMT2W      Z12, Z4, Z7
+	VMOVDQA64     Z13, Z8
+	VPERMT2W      Z14, Z4, Z8
+	CMPB          76(CX), $0x00
+	JNE           around14
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z8, 64(BX)
+	JMP           stored15
+
+around14:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z8, 64(BX)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block10
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand12
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn9
+
+turns11:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+
+near18:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand19:
+	VBROADCASTSS  (R9), Z5
+	VBROADCASTSS  1024(R9), Z6
+	VMOVDQU32.Z   (DX), K1, Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z8, Z8
+	VCVTPD2PS     Z8, Y6
+	VINSERTF64X4  $0x01, Y6, Z7, Z7
+	VMULPS        Z5, Z7, Z5
+	VPTESTMD      Z0, Z5, K2
+	VPADDD        Z1, Z5, Z6
+	VPADDD        Z2, Z5, K2, Z6
+	VCMPPS        $0x03, Z5, Z5, K2
+	VMOVDQU32     Z3, K2, Z6
+	VPSRLD        $0x10, Z6, Z5
+	VPMOVDW       Z5, Y5
+	VMOVDQU16     Y5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand19
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (SI), Z7
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS (DI), Z10
+	VBROADCASTSS (DI), Z11
+	VBROADCASTSS (DI), Z12
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block21:
+	CMPQ       AX, $0x00000040
+	JLT        blocks22
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near23
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near23:
+	CMPB    72(CX), $0x00
+	JEQ     loaded24
+	VMOVUPS (SI), Z5
+	VMOVUPS 64(SI), Z6
+	VMOVUPS 128(SI), Z7
+	VMOVUPS 192(SI), Z8
+
+loaded24:
+	CMPB    73(CX), $0x00
+	JEQ     loaded25
+	VMOVUPS (DI), Z9
+	VMOVUPS 64(DI), Z10
+	VMOVUPS 128(DI), Z11
+	VMOVUPS 192(DI), Z12
+
+loaded25:
+	VMOVDQU32     (DX), Z14
+	VXORPS        Z13, Z13, Z13
+	VCVTDQ2PD     Y14, Z15
+	VCVTPS2PD     Y9, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y13
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VCVTDQ2PD     Y14, Z14
+	VEXTRACTF64X4 $0x01, Z9, Y15
+	VCVTPS2PD     Y15, Z15
+	VSUBPD        Z15, Z14, Z14
+	VCVTPD2PS     Z14, Y14
+	VINSERTF64X4  $0x01, Y14, Z13, Z13
+	VMOVDQU32     64(DX), Z15
+	VXORPS        Z14, Z14, Z14
+	VCVTDQ2PD     Y15, Z16
+	VCVTPS2PD     Y10, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y14
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VCVTDQ2PD     Y15, Z15
+	VEXTRACTF64X4 $0x01, Z10, Y16
+	VCVTPS2PD     Y16, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y15
+	VINSERTF64X4  $0x01, Y15, Z14, Z14
+	VMOVDQU32     128(DX), Z16
+	VXORPS        Z15, Z15, Z15
+	VCVTDQ2PD     Y16, Z17
+	VCVTPS2PD     Y11, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y15
+	VEXTRACTF64X4 $0x01, Z16, Y16
+	VCVTDQ2PD     Y16, Z16
+	VEXTRACTF64X4 $0x01, Z11, Y17
+	VCVTPS2PD     Y17, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y16
+	VINSERTF64X4  $0x01, Y16, Z15, Z15
+	VMOVDQU32     192(DX), Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y12, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z12, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z5, Z13, Z13
+	VMULPS        Z6, Z14, Z14
+	VMULPS        Z7, Z15, Z15
+	VMULPS        Z8, Z16, Z16
+	VPTESTMD      Z0, Z13, K1
+	VPADDD        Z1, Z13, Z17
+	VPADDD        Z2, Z13, K1, Z17
+	VPTESTMD      Z0, Z14, K1
+	VPADDD        Z1, Z14, Z18
+	VPADDD        Z2, Z14, K1, Z18
+	VPTESTMD      Z0, Z15, K1
+	VPADDD        Z1, Z15, Z19
+	VPADDD        Z2, Z15, K1, Z19
+	VPTESTMD      Z0, Z16, K1
+	VPADDD        Z1, Z16, Z20
+	VPADDD        Z2, Z16, K1, Z20
+	VCMPPS        $0x03, Z13, Z13, K1
+	VCMPPS        $0x03, Z14, Z14, K2
+	VCMPPS        $0x03, Z15, Z15, K3
+	VCMPPS        $0x03, Z16, Z16, K4
+	VMOVDQU32     Z3, K1, Z17
+	VMOVDQU32     Z3, K2, Z18
+	VMOVDQU32     Z3, K3, Z19
+	VMOVDQU32     Z3, K4, Z20
+	VMOVDQA64     Z17, Z13
+	VPERMT2W      Z18, Z4, Z13
+	VMOVDQA64     Z19, Z14
+	VPERMT2W      Z20, Z4, Z14
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block21
+
+blocks22:
+some28:
+	TESTQ     AX, AX
+	JLE       done29
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded30
+	VMOVUPS.Z (SI), K1, Z5
+
+loaded30:
+	CMPB      73(CX), $0x00
+	JEQ       loaded31
+	VMOVUPS.Z (DI), K1, Z9
+
+loaded31:
+	VMOVDQU32.Z   (DX), K1, Z14
+	VXORPS        Z13, Z13, Z13
+	VCVTDQ2PD     Y14, Z15
+	VCVTPS2PD     Y9, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y13
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VCVTDQ2PD     Y14, Z14
+	VEXTRACTF64X4 $0x01, Z9, Y15
+	VCVTPS2PD     Y15, Z15
+	VSUBPD        Z15, Z14, Z14
+	VCVTPD2PS     Z14, Y14
+	VINSERTF64X4  $0x01, Y14, Z13, Z13
+	VMULPS        Z5, Z13, Z13
+	VPTESTMD      Z0, Z13, K2
+	VPADDD        Z1, Z13, Z14
+	VPADDD        Z2, Z13, K2, Z14
+	VCMPPS        $0x03, Z13, Z13, K2
+	VMOVDQU32     Z3, K2, Z14
+	VPSRLD        $0x10, Z14, Z13
+	VPMOVDW       Z13, Y13
+	VMOVDQU16     Y13, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX512F8E4M3F32(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
@@ -9244,6 +13558,3521 @@ around29:
 
 stored30:
 	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F32(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored12:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored14:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block12:
+	CMPQ       AX, $0x00000008
+	JLT        blocks13
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near14
+	PREFETCHT1 (DX)(R8*1)
+
+near14:
+	CMPB    72(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded16:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored18:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  block12
+
+blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2S16F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored10:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored12:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored14:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16BF16(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2S16BF16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+
+stored10:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(BX)
+
+stored12:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(BX)
+
+stored14:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y0, (BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y0, (BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, (BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F32(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block12:
+	CMPQ       AX, $0x00000008
+	JLT        blocks13
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near14
+	PREFETCHT1 (DX)(R8*1)
+
+near14:
+	CMPB    72(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded16:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored18:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  block12
+
+blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2U16F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16BF16(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U16BF16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(BX)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(BX)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y0, (BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y0, (BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, (BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+
+stored30:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F32(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y3, 32(BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      Y3, 96(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored12:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      Y2, 128(BX)
+	VMOVDQU      Y3, 160(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored14:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      Y2, 192(BX)
+	VMOVDQU      Y3, 224(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y1, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around29
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored30:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored10:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block12:
+	CMPQ       AX, $0x00000008
+	JLT        blocks13
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near14
+	PREFETCHT1 (DX)(R8*1)
+
+near14:
+	CMPB    72(CX), $0x00
+	JEQ     loaded15
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded16:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored18:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  block12
+
+blocks13:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F16(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2I32F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X2, (BX)
+	VMOVDQU      X3, 16(BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored10:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X2, 32(BX)
+	VMOVDQU      X3, 48(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored12:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X2, 64(BX)
+	VMOVDQU      X3, 80(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored14:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X2, 96(BX)
+	VMOVDQU      X3, 112(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around29
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored30
+
+around29:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored30:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block24
+
+blocks25:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32BF16(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2I32BF16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        all32_1<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD       $0x10, Y3, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y4, Y2
+	VPSRLD       $0x10, Y5, Y3
+	VPACKUSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      Y2, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ Y2, (BX)
+
+stored10:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        all32_1<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD       $0x10, Y3, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y4, Y2
+	VPSRLD       $0x10, Y5, Y3
+	VPACKUSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      Y2, 32(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ Y2, 32(BX)
+
+stored12:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        all32_1<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD       $0x10, Y3, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y4, Y2
+	VPSRLD       $0x10, Y5, Y3
+	VPACKUSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      Y2, 64(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ Y2, 64(BX)
+
+stored14:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VPSRLD       $0x10, Y2, Y4
+	VPAND        all32_1<>+0(SB), Y4, Y4
+	VPADDD       Y2, Y4, Y4
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD       $0x10, Y3, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y4, Y2
+	VPSRLD       $0x10, Y5, Y3
+	VPACKUSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      Y2, 96(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ Y2, 96(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ      AX, AX
+	JLE        done18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+
+near19:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand20:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 1024(R9), Y1
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      Y0, (BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ Y0, (BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block24:
+	CMPQ       AX, $0x00000010
+	JLT        blocks25
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near26
+	PREFETCHT1 (DX)(R8*1)
+
+near26:
+	CMPB    72(CX), $0x00
+	JEQ     loaded27
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded27:
+	CMPB    73(CX), $0x00
+	JEQ     loaded28
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded28:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VPSRLD       $0x10, Y4, Y6
+	VPAND        all32_1<>+0(SB), Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VPADDD       all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD       $0x10, Y5, Y7
+	VPAND        all32_1<>+0(SB), Y7, Y7
+	VPADDD       Y5, Y7, Y7
+	VPADDD       all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS       $0x03, Y4, Y4, Y4
+	VCMPPS       $0x03, Y5, Y5, Y5
+	VBLENDVPS    Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS    Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD       $0x10, Y6, Y4
+	VPSRLD       $0x10, Y7, Y5
+	VPACKUSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	CMPB         76(CX), $0x00
+	JNE          around29
+	VMOVDQU      Y4, (BX)
+	JMP          stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+
+stored30:
+	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI

@@ -1074,6 +1074,1016 @@ steps3:
 one1:
 	RET
 
+// func dynamicQuantizeAVX512F32S16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512F32S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ    R8, $0x00000040
+	JLT     looked5
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some6:
+	TESTQ     R8, R8
+	JLE       done7
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DX), K1, Z11
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+64, DX
+	SUBQ      $0x00000010, R8
+	JMP       some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VMOVUPS.Z    (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*4), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near29:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z17
+	VMOVUPS       128(DX), Z18
+	VMOVUPS       192(DX), Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKSSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near36:
+	VMOVUPS (DX), Z13
+	VMOVUPS 64(DX), Z14
+	VMOVUPS 128(DX), Z15
+	VMOVUPS 192(DX), Z16
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Z11, Z13, Z13
+	VDIVPS  Z11, Z14, Z14
+	VDIVPS  Z11, Z15, Z15
+	VDIVPS  Z11, Z16, Z16
+	JMP     divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKSSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKSSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VMOVUPS.Z    (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX512F32U16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512F32U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ    R8, $0x00000040
+	JLT     looked5
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some6:
+	TESTQ     R8, R8
+	JLE       done7
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DX), K1, Z11
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+64, DX
+	SUBQ      $0x00000010, R8
+	JMP       some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VMOVUPS.Z    (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*4), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near29:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z17
+	VMOVUPS       128(DX), Z18
+	VMOVUPS       192(DX), Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKUSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near36:
+	VMOVUPS (DX), Z13
+	VMOVUPS 64(DX), Z14
+	VMOVUPS 128(DX), Z15
+	VMOVUPS 192(DX), Z16
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Z11, Z13, Z13
+	VDIVPS  Z11, Z14, Z14
+	VDIVPS  Z11, Z15, Z15
+	VDIVPS  Z11, Z16, Z16
+	JMP     divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKUSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKUSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VMOVUPS.Z    (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
 // func dynamicQuantizeAVX512F16S8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512F16S8(SB), NOSPLIT, $0-16
@@ -2035,6 +3045,1008 @@ divided46:
 	SUBQ          192(CX), BX
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX512F16S16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512F16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	VPMAXUD   Z12, Z4, Z4
+	VPMAXSD   Z12, Z8, Z8
+	VPMAXUD   Z13, Z5, Z5
+	VPMAXSD   Z13, Z9, Z9
+	VPMAXUD   Z14, Z6, Z6
+	VPMAXSD   Z14, Z10, Z10
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some6:
+	TESTQ       R8, R8
+	JLE         done7
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	VCVTPH2PS.Z (DX), K1, Z11
+	VPMAXUD     Z11, Z3, Z3
+	VPMAXSD     Z11, Z7, Z7
+	ADDQ        $+32, DX
+	SUBQ        $0x00000010, R8
+	JMP         some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VCVTPH2PS.Z  (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VCVTPH2PS     (DX), Z15
+	VCVTPH2PS     32(DX), Z17
+	VCVTPH2PS     64(DX), Z18
+	VCVTPH2PS     96(DX), Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKSSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near36:
+	VCVTPH2PS (DX), Z13
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Z11, Z13, Z13
+	VDIVPS    Z11, Z14, Z14
+	VDIVPS    Z11, Z15, Z15
+	VDIVPS    Z11, Z16, Z16
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKSSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKSSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VCVTPH2PS.Z  (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX512F16U16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512F16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	VPMAXUD   Z12, Z4, Z4
+	VPMAXSD   Z12, Z8, Z8
+	VPMAXUD   Z13, Z5, Z5
+	VPMAXSD   Z13, Z9, Z9
+	VPMAXUD   Z14, Z6, Z6
+	VPMAXSD   Z14, Z10, Z10
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some6:
+	TESTQ       R8, R8
+	JLE         done7
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	VCVTPH2PS.Z (DX), K1, Z11
+	VPMAXUD     Z11, Z3, Z3
+	VPMAXSD     Z11, Z7, Z7
+	ADDQ        $+32, DX
+	SUBQ        $0x00000010, R8
+	JMP         some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VCVTPH2PS.Z  (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VCVTPH2PS     (DX), Z15
+	VCVTPH2PS     32(DX), Z17
+	VCVTPH2PS     64(DX), Z18
+	VCVTPH2PS     96(DX), Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKUSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near36:
+	VCVTPH2PS (DX), Z13
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Z11, Z13, Z13
+	VDIVPS    Z11, Z14, Z14
+	VDIVPS    Z11, Z15, Z15
+	VDIVPS    Z11, Z16, Z16
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKUSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKUSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VCVTPH2PS.Z  (DX), K1, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
 	JMP           some41
 
@@ -3097,6 +5109,1038 @@ divided46:
 	SUBQ          192(CX), BX
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX512BF16S16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512BF16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	VPMAXUD   Z12, Z4, Z4
+	VPMAXSD   Z12, Z8, Z8
+	VPMAXUD   Z13, Z5, Z5
+	VPMAXSD   Z13, Z9, Z9
+	VPMAXUD   Z14, Z6, Z6
+	VPMAXSD   Z14, Z10, Z10
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some6:
+	TESTQ       R8, R8
+	JLE         done7
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMAXUD     Z11, Z3, Z3
+	VPMAXSD     Z11, Z7, Z7
+	ADDQ        $+32, DX
+	SUBQ        $0x00000010, R8
+	JMP         some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VPMOVZXWD.Z  (DX), K1, Z13
+	VPSLLD       $0x10, Z13, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VPMOVZXWD     (DX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     32(DX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VPMOVZXWD     64(DX), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VPMOVZXWD     96(DX), Z19
+	VPSLLD        $0x10, Z19, Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKSSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near36:
+	VPMOVZXWD (DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 32(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Z11, Z13, Z13
+	VDIVPS    Z11, Z14, Z14
+	VDIVPS    Z11, Z15, Z15
+	VDIVPS    Z11, Z16, Z16
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKSSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKSSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VPMOVZXWD.Z  (DX), K1, Z13
+	VPSLLD       $0x10, Z13, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some41
+
+done42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX512BF16U16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512BF16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	VPMAXUD   Z12, Z4, Z4
+	VPMAXSD   Z12, Z8, Z8
+	VPMAXUD   Z13, Z5, Z5
+	VPMAXSD   Z13, Z9, Z9
+	VPMAXUD   Z14, Z6, Z6
+	VPMAXSD   Z14, Z10, Z10
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some6:
+	TESTQ       R8, R8
+	JLE         done7
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMAXUD     Z11, Z3, Z3
+	VPMAXSD     Z11, Z7, Z7
+	ADDQ        $+32, DX
+	SUBQ        $0x00000010, R8
+	JMP         some6
+
+done7:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after8
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after8:
+	VUCOMISS X11, X12
+	JCS      after9
+	VMOVAPS  X11, X12
+
+after9:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric10
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide11
+
+symmetric10:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide11:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after13
+	JPS      after14
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after14:
+after13:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen12
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after15
+	VMOVAPS  X11, X13
+
+after15:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen12:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow16
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow16
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x10, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow16:
+	CMPB    78(CX), $0x00
+	JEQ     aligned17
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some18:
+	TESTQ      R8, R8
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      R8, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+
+near20:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand21:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VPMOVZXWD.Z  (DX), K1, Z13
+	VPSLLD       $0x10, Z13, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided23:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, R8
+	JMP           some18
+
+done19:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide24
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand28:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z16
+	VBROADCASTSS 2048(R10), Z11
+	VBROADCASTSS 2560(R10), Z12
+	VBROADCASTSS 3072(R10), Z13
+	VBROADCASTSS 3584(R10), Z14
+	VPBROADCASTD 4096(R10), Z15
+	MOVQ         104(CX), R8
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VPMOVZXWD     (DX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     32(DX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VPMOVZXWD     64(DX), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VPMOVZXWD     96(DX), Z19
+	VPSLLD        $0x10, Z19, Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VPACKUSDW     Z15, Z19, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z18, Z17, Z17
+	VPERMQ        Z17, Z0, Z17
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored31:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+divide24:
+turn32:
+	CMPQ AX, 104(CX)
+	JLT  turns34
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand35:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	MOVQ         104(CX), R8
+
+block33:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near36:
+	VPMOVZXWD (DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 32(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Z11, Z13, Z13
+	VDIVPS    Z11, Z14, Z14
+	VDIVPS    Z11, Z15, Z15
+	VDIVPS    Z11, Z16, Z16
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided38:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VPACKUSDW     Z14, Z13, Z13
+	VPERMQ        Z13, Z0, Z13
+	VPACKUSDW     Z16, Z15, Z14
+	VPERMQ        Z14, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block33
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand35
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn32
+
+turns34:
+some41:
+	TESTQ      AX, AX
+	JLE        done42
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+
+near43:
+	MOVQ 96(CX), R8
+	MOVQ DI, R9
+
+strand44:
+	VBROADCASTSS (R9), Z11
+	VBROADCASTSS 1024(R9), Z12
+	VPMOVZXWD.Z  (DX), K1, Z13
+	VPSLLD       $0x10, Z13, Z13
+	CMPB         75(CX), $0x00
+	JNE          reciprocal45
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided46:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          R8
+	JNE           strand44
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
 	JMP           some41
 

@@ -7,12 +7,24 @@ import "github.com/isobit-ml/isobit/tensor"
 var quantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512F32S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512F32U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512F32S16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512F32U16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512F32I32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 1, 32, false, true, false, quantizeAVX512F64S8},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 1, 32, false, true, false, quantizeAVX512F64U8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 1, 32, false, true, false, quantizeAVX512F64S16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 1, 32, false, true, false, quantizeAVX512F64U16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 1, 32, false, true, false, quantizeAVX512F64I32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512F16S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512F16U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16S16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16U16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512F16I32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16S16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16U16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16I32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, 64, true, true, false, quantizeAVX512F32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, quantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16F16},
@@ -27,10 +39,19 @@ var quantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512BF16F8E5M2},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32S8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2F32S16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2F32U16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2F32I32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2F16S8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2F16U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16S16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16U16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2F16I32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16S8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16S16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16U16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16I32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, 64, true, false, false, quantizeAVX2F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, quantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16F16},
@@ -57,6 +78,27 @@ func quantizeAVX512F32S8(n int, f *frame)
 //go:noescape
 func quantizeAVX512F32U8(n int, f *frame)
 
+// quantizeAVX512F32S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F32S16(n int, f *frame)
+
+// quantizeAVX512F32U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F32U16(n int, f *frame)
+
+// quantizeAVX512F32I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F32I32(n int, f *frame)
+
 // quantizeAVX512F64S8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -70,6 +112,27 @@ func quantizeAVX512F64S8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX512F64U8(n int, f *frame)
+
+// quantizeAVX512F64S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64S16(n int, f *frame)
+
+// quantizeAVX512F64U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64U16(n int, f *frame)
+
+// quantizeAVX512F64I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64I32(n int, f *frame)
 
 // quantizeAVX512F16S8 is, for i from 0 to n-1:
 //
@@ -85,6 +148,27 @@ func quantizeAVX512F16S8(n int, f *frame)
 //go:noescape
 func quantizeAVX512F16U8(n int, f *frame)
 
+// quantizeAVX512F16S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F16S16(n int, f *frame)
+
+// quantizeAVX512F16U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F16U16(n int, f *frame)
+
+// quantizeAVX512F16I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F16I32(n int, f *frame)
+
 // quantizeAVX512BF16S8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -98,6 +182,27 @@ func quantizeAVX512BF16S8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX512BF16U8(n int, f *frame)
+
+// quantizeAVX512BF16S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512BF16S16(n int, f *frame)
+
+// quantizeAVX512BF16U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512BF16U16(n int, f *frame)
+
+// quantizeAVX512BF16I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512BF16I32(n int, f *frame)
 
 // quantizeAVX512F32F32 is, for i from 0 to n-1:
 //
@@ -197,6 +302,27 @@ func quantizeAVX2F32S8(n int, f *frame)
 //go:noescape
 func quantizeAVX2F32U8(n int, f *frame)
 
+// quantizeAVX2F32S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F32S16(n int, f *frame)
+
+// quantizeAVX2F32U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F32U16(n int, f *frame)
+
+// quantizeAVX2F32I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F32I32(n int, f *frame)
+
 // quantizeAVX2F16S8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -211,6 +337,27 @@ func quantizeAVX2F16S8(n int, f *frame)
 //go:noescape
 func quantizeAVX2F16U8(n int, f *frame)
 
+// quantizeAVX2F16S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F16S16(n int, f *frame)
+
+// quantizeAVX2F16U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F16U16(n int, f *frame)
+
+// quantizeAVX2F16I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F16I32(n int, f *frame)
+
 // quantizeAVX2BF16S8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -224,6 +371,27 @@ func quantizeAVX2BF16S8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX2BF16U8(n int, f *frame)
+
+// quantizeAVX2BF16S16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2BF16S16(n int, f *frame)
+
+// quantizeAVX2BF16U16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2BF16U16(n int, f *frame)
+
+// quantizeAVX2BF16I32 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2BF16I32(n int, f *frame)
 
 // quantizeAVX2F32F32 is, for i from 0 to n-1:
 //

@@ -1330,6 +1330,2021 @@ last:
 	VZEROUPPER
 	RET
 
+// func quantizeAVX512F32S16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F32S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VMOVUPS.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
+	VMOVUPS       (DX), Z7
+	VMOVUPS       64(DX), Z9
+	VMOVUPS       128(DX), Z10
+	VMOVUPS       192(DX), Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKSSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKSSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near23:
+	VMOVUPS (DX), Z5
+	VMOVUPS 64(DX), Z6
+	VMOVUPS 128(DX), Z7
+	VMOVUPS 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal24
+	VDIVPS  Z3, Z5, Z5
+	VDIVPS  Z3, Z6, Z6
+	VDIVPS  Z3, Z7, Z7
+	VDIVPS  Z3, Z8, Z8
+	JMP     divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKSSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKSSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VMOVUPS.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near38:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z16
+	VMOVUPS       128(DX), Z17
+	VMOVUPS       192(DX), Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal46
+	VDIVPS  Z1, Z11, Z11
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z3, Z13, Z13
+	VDIVPS  Z4, Z14, Z14
+	JMP     divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKSSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKSSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VMOVUPS.Z (DX), K1, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal54
+	VDIVPS    Z1, Z11, Z11
+	JMP       divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F32U16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F32U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VMOVUPS.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
+	VMOVUPS       (DX), Z7
+	VMOVUPS       64(DX), Z9
+	VMOVUPS       128(DX), Z10
+	VMOVUPS       192(DX), Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKUSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKUSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near23:
+	VMOVUPS (DX), Z5
+	VMOVUPS 64(DX), Z6
+	VMOVUPS 128(DX), Z7
+	VMOVUPS 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal24
+	VDIVPS  Z3, Z5, Z5
+	VDIVPS  Z3, Z6, Z6
+	VDIVPS  Z3, Z7, Z7
+	VDIVPS  Z3, Z8, Z8
+	JMP     divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKUSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKUSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VMOVUPS.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near38:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z16
+	VMOVUPS       128(DX), Z17
+	VMOVUPS       192(DX), Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKUSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal46
+	VDIVPS  Z1, Z11, Z11
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z3, Z13, Z13
+	VDIVPS  Z4, Z14, Z14
+	JMP     divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKUSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKUSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VMOVUPS.Z (DX), K1, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal54
+	VDIVPS    Z1, Z11, Z11
+	JMP       divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F32I32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided10:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z7
+	VBROADCASTSS 2048(R10), Z2
+	VBROADCASTSS 2560(R10), Z3
+	VBROADCASTSS 3072(R10), Z4
+	VBROADCASTSS 3584(R10), Z5
+	VPBROADCASTD 4096(R10), Z6
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
+	VMOVUPS       (DX), Z6
+	VMOVUPS       64(DX), Z8
+	VMOVUPS       128(DX), Z9
+	VMOVUPS       192(DX), Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	VMOVDQU64     Z13, 128(BX)
+	VMOVDQU64     Z14, 192(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+	VMOVNTDQ Z13, 128(BX)
+	VMOVNTDQ Z14, 192(BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near23:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal24
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided25:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	VMOVDQU64     Z10, 128(BX)
+	VMOVDQU64     Z11, 192(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 1024(R9), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided33:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS 56(CX), Z8
+	VBROADCASTSS 64(CX), Z9
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near38:
+	VMOVUPS       (DX), Z14
+	VMOVUPS       64(DX), Z15
+	VMOVUPS       128(DX), Z16
+	VMOVUPS       192(DX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VCVTPS2DQ     Z17, Z18
+	VCVTPS2DQ     Z14, Z19
+	VCVTPS2DQ     Z15, Z20
+	VCVTPS2DQ     Z16, Z21
+	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VCMPPS        $0x1d, Z22, Z17, K1
+	VCMPPS        $0x1d, Z22, Z14, K2
+	VCMPPS        $0x1d, Z22, Z15, K3
+	VCMPPS        $0x1d, Z22, Z16, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z19, 64(BX)
+	VMOVDQU64     Z20, 128(BX)
+	VMOVDQU64     Z21, 192(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z19, 64(BX)
+	VMOVNTDQ Z20, 128(BX)
+	VMOVNTDQ Z21, 192(BX)
+
+stored40:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded45:
+	VMOVUPS (DX), Z10
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal46
+	VDIVPS  Z0, Z10, Z10
+	VDIVPS  Z1, Z11, Z11
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z3, Z13, Z13
+	JMP     divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z0, Z14, Z14
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z1, Z14, Z14
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z3, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided47:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z4, Z10, Z10
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VMINPS        Z9, Z10, Z10
+	VMINPS        Z9, Z11, Z11
+	VMINPS        Z9, Z12, Z12
+	VMINPS        Z9, Z13, Z13
+	VMAXPS        Z8, Z10, Z10
+	VMAXPS        Z8, Z11, Z11
+	VMAXPS        Z8, Z12, Z12
+	VMAXPS        Z8, Z13, Z13
+	VCVTPS2DQ     Z10, Z14
+	VCVTPS2DQ     Z11, Z15
+	VCVTPS2DQ     Z12, Z16
+	VCVTPS2DQ     Z13, Z17
+	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VCMPPS        $0x1d, Z18, Z10, K1
+	VCMPPS        $0x1d, Z18, Z11, K2
+	VCMPPS        $0x1d, Z18, Z12, K3
+	VCMPPS        $0x1d, Z18, Z13, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	VMOVDQU64     Z16, 128(BX)
+	VMOVDQU64     Z17, 192(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z15, 64(BX)
+	VMOVNTDQ Z16, 128(BX)
+	VMOVNTDQ Z17, 192(BX)
+
+stored49:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded53:
+	VMOVUPS.Z (DX), K1, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal54
+	VDIVPS    Z0, Z10, Z10
+	JMP       divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided55:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z4, Z10, Z10
+	VMINPS        Z9, Z10, Z10
+	VMAXPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z10, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z10, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VMOVDQU32     Z11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all32_4f000000<>+0(SB)/4, $0x4f000000
+DATA all32_4f000000<>+4(SB)/4, $0x4f000000
+DATA all32_4f000000<>+8(SB)/4, $0x4f000000
+DATA all32_4f000000<>+12(SB)/4, $0x4f000000
+DATA all32_4f000000<>+16(SB)/4, $0x4f000000
+DATA all32_4f000000<>+20(SB)/4, $0x4f000000
+DATA all32_4f000000<>+24(SB)/4, $0x4f000000
+DATA all32_4f000000<>+28(SB)/4, $0x4f000000
+DATA all32_4f000000<>+32(SB)/4, $0x4f000000
+DATA all32_4f000000<>+36(SB)/4, $0x4f000000
+DATA all32_4f000000<>+40(SB)/4, $0x4f000000
+DATA all32_4f000000<>+44(SB)/4, $0x4f000000
+DATA all32_4f000000<>+48(SB)/4, $0x4f000000
+DATA all32_4f000000<>+52(SB)/4, $0x4f000000
+DATA all32_4f000000<>+56(SB)/4, $0x4f000000
+DATA all32_4f000000<>+60(SB)/4, $0x4f000000
+GLOBL all32_4f000000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+8(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+12(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
+
 // func quantizeAVX512F64S8(n int, f *frame)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
@@ -2185,6 +4200,1295 @@ divided41:
 	VPMOVUSDB     Y10, K1, (BX)
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some36
+
+done37:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F64S16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z1
+	VBROADCASTSD 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z3
+	VBROADCASTSD 1024(R10), Z4
+	VMOVUPD.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPD       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z3, Z6, Z6
+	VMULPD  Z6, Z5, Z3
+
+divided10:
+	VCMPPD        $0x07, Z3, Z3, K2
+	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
+	VADDPD        Z4, Z3, Z3
+	VMINPD        Z2, Z3, Z3
+	VMAXPD        Z1, Z3, Z3
+	VCVTPD2DQ     Z3, Y3
+	VPMOVSDW      Y3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand14:
+	VBROADCASTSD (R10), Z3
+	VBROADCASTSD 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block12:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near15
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near15:
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z8
+	VMOVUPD 192(DX), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+	VDIVPD  Z3, Z8, Z8
+	VDIVPD  Z3, Z9, Z9
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z8, Z8
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z9, Z9
+
+divided17:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VCMPPD        $0x07, Z8, Z8, K3
+	VCMPPD        $0x07, Z9, Z9, K4
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VADDPD        Z4, Z8, Z8
+	VADDPD        Z4, Z9, Z9
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMINPD        Z2, Z8, Z8
+	VMINPD        Z2, Z9, Z9
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VMAXPD        Z1, Z8, Z8
+	VMAXPD        Z1, Z9, Z9
+	VCVTPD2DQ     Z5, Y7
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z7, Z5
+	VCVTPD2DQ     Z8, Y7
+	VCVTPD2DQ     Z9, Y6
+	VINSERTI64X4  $0x01, Y6, Z7, Z6
+	VPACKSSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z5, (BX)
+	JMP           stored19
+
+around18:
+	VMOVNTDQ Z5, (BX)
+
+stored19:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000020, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
+
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
+
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
+	VBROADCASTSD (R9), Z3
+	VBROADCASTSD 1024(R9), Z4
+	VMOVUPD.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal24
+	VDIVPD       Z3, Z5, Z3
+	JMP          divided25
+
+reciprocal24:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z3, Z6, Z6
+	VMULPD  Z6, Z5, Z3
+
+divided25:
+	VCMPPD        $0x07, Z3, Z3, K2
+	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
+	VADDPD        Z4, Z3, Z3
+	VMINPD        Z2, Z3, Z3
+	VMAXPD        Z1, Z3, Z3
+	VCVTPD2DQ     Z3, Y3
+	VPMOVSDW      Y3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R9
+	DECQ          DI
+	JNE           strand23
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000008, AX
+	JMP           some20
+
+done21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD (DI), Z8
+	VBROADCASTSD 56(CX), Z9
+	VBROADCASTSD 64(CX), Z10
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block27:
+	CMPQ       AX, $0x00000020
+	JLT        blocks28
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near29
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near29:
+	CMPB    72(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD (SI), Z1
+	VMOVUPD 64(SI), Z2
+	VMOVUPD 128(SI), Z3
+	VMOVUPD 192(SI), Z4
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
+	VMOVUPD (DI), Z5
+	VMOVUPD 64(DI), Z6
+	VMOVUPD 128(DI), Z7
+	VMOVUPD 192(DI), Z8
+
+loaded31:
+	VMOVUPD (DX), Z11
+	VMOVUPD 64(DX), Z12
+	VMOVUPD 128(DX), Z13
+	VMOVUPD 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	VDIVPD  Z4, Z14, Z14
+	JMP     divided33
+
+reciprocal32:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z1, Z15, Z15
+	VMULPD  Z15, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z2, Z15, Z15
+	VMULPD  Z15, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z3, Z15, Z15
+	VMULPD  Z15, Z13, Z13
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z4, Z15, Z15
+	VMULPD  Z15, Z14, Z14
+
+divided33:
+	VCMPPD        $0x07, Z11, Z11, K1
+	VCMPPD        $0x07, Z12, Z12, K2
+	VCMPPD        $0x07, Z13, Z13, K3
+	VCMPPD        $0x07, Z14, Z14, K4
+	VRNDSCALEPD.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPD.Z $0x08, Z14, K4, Z14
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VADDPD        Z8, Z14, Z14
+	VMINPD        Z10, Z11, Z11
+	VMINPD        Z10, Z12, Z12
+	VMINPD        Z10, Z13, Z13
+	VMINPD        Z10, Z14, Z14
+	VMAXPD        Z9, Z11, Z11
+	VMAXPD        Z9, Z12, Z12
+	VMAXPD        Z9, Z13, Z13
+	VMAXPD        Z9, Z14, Z14
+	VCVTPD2DQ     Z11, Y16
+	VCVTPD2DQ     Z12, Y11
+	VINSERTI64X4  $0x01, Y11, Z16, Z11
+	VCVTPD2DQ     Z13, Y16
+	VCVTPD2DQ     Z14, Y12
+	VINSERTI64X4  $0x01, Y12, Z16, Z12
+	VPACKSSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z11, (BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z11, (BX)
+
+stored35:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block27
+
+blocks28:
+some36:
+	TESTQ     AX, AX
+	JLE       done37
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded38
+	VMOVUPD.Z (SI), K1, Z1
+
+loaded38:
+	CMPB      73(CX), $0x00
+	JEQ       loaded39
+	VMOVUPD.Z (DI), K1, Z5
+
+loaded39:
+	VMOVUPD.Z (DX), K1, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal40
+	VDIVPD    Z1, Z11, Z11
+	JMP       divided41
+
+reciprocal40:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
+	VDIVPD  Z1, Z12, Z12
+	VMULPD  Z12, Z11, Z11
+
+divided41:
+	VCMPPD        $0x07, Z11, Z11, K2
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VADDPD        Z5, Z11, Z11
+	VMINPD        Z10, Z11, Z11
+	VMAXPD        Z9, Z11, Z11
+	VCVTPD2DQ     Z11, Y11
+	VPMOVSDW      Y11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some36
+
+done37:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F64U16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z1
+	VBROADCASTSD 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z3
+	VBROADCASTSD 1024(R10), Z4
+	VMOVUPD.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPD       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z3, Z6, Z6
+	VMULPD  Z6, Z5, Z3
+
+divided10:
+	VCMPPD        $0x07, Z3, Z3, K2
+	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
+	VADDPD        Z4, Z3, Z3
+	VMINPD        Z2, Z3, Z3
+	VMAXPD        Z1, Z3, Z3
+	VCVTPD2DQ     Z3, Y3
+	VPMOVUSDW     Y3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand14:
+	VBROADCASTSD (R10), Z3
+	VBROADCASTSD 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block12:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near15
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near15:
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z8
+	VMOVUPD 192(DX), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+	VDIVPD  Z3, Z8, Z8
+	VDIVPD  Z3, Z9, Z9
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z8, Z8
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z9, Z9
+
+divided17:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VCMPPD        $0x07, Z8, Z8, K3
+	VCMPPD        $0x07, Z9, Z9, K4
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VADDPD        Z4, Z8, Z8
+	VADDPD        Z4, Z9, Z9
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMINPD        Z2, Z8, Z8
+	VMINPD        Z2, Z9, Z9
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VMAXPD        Z1, Z8, Z8
+	VMAXPD        Z1, Z9, Z9
+	VCVTPD2DQ     Z5, Y7
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z7, Z5
+	VCVTPD2DQ     Z8, Y7
+	VCVTPD2DQ     Z9, Y6
+	VINSERTI64X4  $0x01, Y6, Z7, Z6
+	VPACKUSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z5, (BX)
+	JMP           stored19
+
+around18:
+	VMOVNTDQ Z5, (BX)
+
+stored19:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000020, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
+
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
+
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
+	VBROADCASTSD (R9), Z3
+	VBROADCASTSD 1024(R9), Z4
+	VMOVUPD.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal24
+	VDIVPD       Z3, Z5, Z3
+	JMP          divided25
+
+reciprocal24:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z3, Z6, Z6
+	VMULPD  Z6, Z5, Z3
+
+divided25:
+	VCMPPD        $0x07, Z3, Z3, K2
+	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
+	VADDPD        Z4, Z3, Z3
+	VMINPD        Z2, Z3, Z3
+	VMAXPD        Z1, Z3, Z3
+	VCVTPD2DQ     Z3, Y3
+	VPMOVUSDW     Y3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R9
+	DECQ          DI
+	JNE           strand23
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000008, AX
+	JMP           some20
+
+done21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD (DI), Z8
+	VBROADCASTSD 56(CX), Z9
+	VBROADCASTSD 64(CX), Z10
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block27:
+	CMPQ       AX, $0x00000020
+	JLT        blocks28
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near29
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near29:
+	CMPB    72(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD (SI), Z1
+	VMOVUPD 64(SI), Z2
+	VMOVUPD 128(SI), Z3
+	VMOVUPD 192(SI), Z4
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
+	VMOVUPD (DI), Z5
+	VMOVUPD 64(DI), Z6
+	VMOVUPD 128(DI), Z7
+	VMOVUPD 192(DI), Z8
+
+loaded31:
+	VMOVUPD (DX), Z11
+	VMOVUPD 64(DX), Z12
+	VMOVUPD 128(DX), Z13
+	VMOVUPD 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	VDIVPD  Z4, Z14, Z14
+	JMP     divided33
+
+reciprocal32:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z1, Z15, Z15
+	VMULPD  Z15, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z2, Z15, Z15
+	VMULPD  Z15, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z3, Z15, Z15
+	VMULPD  Z15, Z13, Z13
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z4, Z15, Z15
+	VMULPD  Z15, Z14, Z14
+
+divided33:
+	VCMPPD        $0x07, Z11, Z11, K1
+	VCMPPD        $0x07, Z12, Z12, K2
+	VCMPPD        $0x07, Z13, Z13, K3
+	VCMPPD        $0x07, Z14, Z14, K4
+	VRNDSCALEPD.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPD.Z $0x08, Z14, K4, Z14
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VADDPD        Z8, Z14, Z14
+	VMINPD        Z10, Z11, Z11
+	VMINPD        Z10, Z12, Z12
+	VMINPD        Z10, Z13, Z13
+	VMINPD        Z10, Z14, Z14
+	VMAXPD        Z9, Z11, Z11
+	VMAXPD        Z9, Z12, Z12
+	VMAXPD        Z9, Z13, Z13
+	VMAXPD        Z9, Z14, Z14
+	VCVTPD2DQ     Z11, Y16
+	VCVTPD2DQ     Z12, Y11
+	VINSERTI64X4  $0x01, Y11, Z16, Z11
+	VCVTPD2DQ     Z13, Y16
+	VCVTPD2DQ     Z14, Y12
+	VINSERTI64X4  $0x01, Y12, Z16, Z12
+	VPACKUSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z11, (BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z11, (BX)
+
+stored35:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block27
+
+blocks28:
+some36:
+	TESTQ     AX, AX
+	JLE       done37
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded38
+	VMOVUPD.Z (SI), K1, Z1
+
+loaded38:
+	CMPB      73(CX), $0x00
+	JEQ       loaded39
+	VMOVUPD.Z (DI), K1, Z5
+
+loaded39:
+	VMOVUPD.Z (DX), K1, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal40
+	VDIVPD    Z1, Z11, Z11
+	JMP       divided41
+
+reciprocal40:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
+	VDIVPD  Z1, Z12, Z12
+	VMULPD  Z12, Z11, Z11
+
+divided41:
+	VCMPPD        $0x07, Z11, Z11, K2
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VADDPD        Z5, Z11, Z11
+	VMINPD        Z10, Z11, Z11
+	VMAXPD        Z9, Z11, Z11
+	VCVTPD2DQ     Z11, Y11
+	VPMOVUSDW     Y11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some36
+
+done37:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F64I32(n int, f *frame)
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided10:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VMOVDQU32     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand14:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
+	MOVQ         104(CX), DI
+
+block12:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near15
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near15:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z7
+	VMOVUPD 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z7, Z7
+	VDIVPD  Z2, Z8, Z8
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z8, Z8
+
+divided17:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z7, Z7
+	VADDPD        Z3, Z8, Z8
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z7, Z7
+	VMINPD        Z1, Z8, Z8
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z7, Z7
+	VMAXPD        Z0, Z8, Z8
+	VCVTPD2DQ     Z4, Y6
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z6, Z4
+	VCVTPD2DQ     Z7, Y6
+	VCVTPD2DQ     Z8, Y5
+	VINSERTI64X4  $0x01, Y5, Z6, Z5
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z4, (BX)
+	VMOVDQU64     Z5, 64(BX)
+	JMP           stored19
+
+around18:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+
+stored19:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000020, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
+
+turns13:
+some20:
+	TESTQ      AX, AX
+	JLE        done21
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near22
+	PREFETCHT1 (DX)(DI*1)
+
+near22:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand23:
+	VBROADCASTSD (R9), Z2
+	VBROADCASTSD 1024(R9), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal24
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided25
+
+reciprocal24:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided25:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VMOVDQU32     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R9
+	DECQ          DI
+	JNE           strand23
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000008, AX
+	JMP           some20
+
+done21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD 56(CX), Z8
+	VBROADCASTSD 64(CX), Z9
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block27:
+	CMPQ       AX, $0x00000020
+	JLT        blocks28
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near29
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near29:
+	CMPB    72(CX), $0x00
+	JEQ     loaded30
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded31:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPD  Z0, Z10, Z10
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	JMP     divided33
+
+reciprocal32:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z0, Z14, Z14
+	VMULPD  Z14, Z10, Z10
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z1, Z14, Z14
+	VMULPD  Z14, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z2, Z14, Z14
+	VMULPD  Z14, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z3, Z14, Z14
+	VMULPD  Z14, Z13, Z13
+
+divided33:
+	VCMPPD        $0x07, Z10, Z10, K1
+	VCMPPD        $0x07, Z11, Z11, K2
+	VCMPPD        $0x07, Z12, Z12, K3
+	VCMPPD        $0x07, Z13, Z13, K4
+	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
+	VADDPD        Z4, Z10, Z10
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VMINPD        Z9, Z10, Z10
+	VMINPD        Z9, Z11, Z11
+	VMINPD        Z9, Z12, Z12
+	VMINPD        Z9, Z13, Z13
+	VMAXPD        Z8, Z10, Z10
+	VMAXPD        Z8, Z11, Z11
+	VMAXPD        Z8, Z12, Z12
+	VMAXPD        Z8, Z13, Z13
+	VCVTPD2DQ     Z10, Y15
+	VCVTPD2DQ     Z11, Y10
+	VINSERTI64X4  $0x01, Y10, Z15, Z10
+	VCVTPD2DQ     Z12, Y15
+	VCVTPD2DQ     Z13, Y11
+	VINSERTI64X4  $0x01, Y11, Z15, Z11
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z10, (BX)
+	VMOVDQU64     Z11, 64(BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z11, 64(BX)
+
+stored35:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block27
+
+blocks28:
+some36:
+	TESTQ     AX, AX
+	JLE       done37
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded38
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded38:
+	CMPB      73(CX), $0x00
+	JEQ       loaded39
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded39:
+	VMOVUPD.Z (DX), K1, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal40
+	VDIVPD    Z0, Z10, Z10
+	JMP       divided41
+
+reciprocal40:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD  Z0, Z11, Z11
+	VMULPD  Z11, Z10, Z10
+
+divided41:
+	VCMPPD        $0x07, Z10, Z10, K2
+	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
+	VADDPD        Z4, Z10, Z10
+	VMINPD        Z9, Z10, Z10
+	VMAXPD        Z8, Z10, Z10
+	VCVTPD2DQ     Z10, Y10
+	VMOVDQU32     Y10, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
@@ -3415,6 +6719,1961 @@ divided55:
 	VPMOVUSDB     Z13, K1, (BX)
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F16S16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VCVTPH2PS.Z  (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VCVTPH2PS     (DX), Z7
+	VCVTPH2PS     32(DX), Z9
+	VCVTPH2PS     64(DX), Z10
+	VCVTPH2PS     96(DX), Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKSSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKSSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VCVTPH2PS (DX), Z5
+	VCVTPH2PS 32(DX), Z6
+	VCVTPH2PS 64(DX), Z7
+	VCVTPH2PS 96(DX), Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z3, Z5, Z5
+	VDIVPS    Z3, Z6, Z6
+	VDIVPS    Z3, Z7, Z7
+	VDIVPS    Z3, Z8, Z8
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKSSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKSSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VCVTPH2PS.Z  (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VCVTPH2PS     (DX), Z15
+	VCVTPH2PS     32(DX), Z16
+	VCVTPH2PS     64(DX), Z17
+	VCVTPH2PS     96(DX), Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	VDIVPS    Z4, Z14, Z14
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKSSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKSSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VCVTPH2PS.Z (DX), K1, Z11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z1, Z11, Z11
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F16U16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VCVTPH2PS.Z  (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VCVTPH2PS     (DX), Z7
+	VCVTPH2PS     32(DX), Z9
+	VCVTPH2PS     64(DX), Z10
+	VCVTPH2PS     96(DX), Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKUSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKUSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VCVTPH2PS (DX), Z5
+	VCVTPH2PS 32(DX), Z6
+	VCVTPH2PS 64(DX), Z7
+	VCVTPH2PS 96(DX), Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z3, Z5, Z5
+	VDIVPS    Z3, Z6, Z6
+	VDIVPS    Z3, Z7, Z7
+	VDIVPS    Z3, Z8, Z8
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKUSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKUSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VCVTPH2PS.Z  (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VCVTPH2PS     (DX), Z15
+	VCVTPH2PS     32(DX), Z16
+	VCVTPH2PS     64(DX), Z17
+	VCVTPH2PS     96(DX), Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKUSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	VDIVPS    Z4, Z14, Z14
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKUSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKUSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VCVTPH2PS.Z (DX), K1, Z11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z1, Z11, Z11
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F16I32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F16I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided10:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z7
+	VBROADCASTSS 2048(R10), Z2
+	VBROADCASTSS 2560(R10), Z3
+	VBROADCASTSS 3072(R10), Z4
+	VBROADCASTSS 3584(R10), Z5
+	VPBROADCASTD 4096(R10), Z6
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VCVTPH2PS     (DX), Z6
+	VCVTPH2PS     32(DX), Z8
+	VCVTPH2PS     64(DX), Z9
+	VCVTPH2PS     96(DX), Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	VMOVDQU64     Z13, 128(BX)
+	VMOVDQU64     Z14, 192(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+	VMOVNTDQ Z13, 128(BX)
+	VMOVNTDQ Z14, 192(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided25:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	VMOVDQU64     Z10, 128(BX)
+	VMOVDQU64     Z11, 192(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 1024(R9), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided33:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS 56(CX), Z8
+	VBROADCASTSS 64(CX), Z9
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VCVTPH2PS     (DX), Z14
+	VCVTPH2PS     32(DX), Z15
+	VCVTPH2PS     64(DX), Z16
+	VCVTPH2PS     96(DX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VCVTPS2DQ     Z17, Z18
+	VCVTPS2DQ     Z14, Z19
+	VCVTPS2DQ     Z15, Z20
+	VCVTPS2DQ     Z16, Z21
+	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VCMPPS        $0x1d, Z22, Z17, K1
+	VCMPPS        $0x1d, Z22, Z14, K2
+	VCMPPS        $0x1d, Z22, Z15, K3
+	VCMPPS        $0x1d, Z22, Z16, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z19, 64(BX)
+	VMOVDQU64     Z20, 128(BX)
+	VMOVDQU64     Z21, 192(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z19, 64(BX)
+	VMOVNTDQ Z20, 128(BX)
+	VMOVNTDQ Z21, 192(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded45:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z0, Z10, Z10
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z0, Z14, Z14
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z1, Z14, Z14
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z3, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided47:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z4, Z10, Z10
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VMINPS        Z9, Z10, Z10
+	VMINPS        Z9, Z11, Z11
+	VMINPS        Z9, Z12, Z12
+	VMINPS        Z9, Z13, Z13
+	VMAXPS        Z8, Z10, Z10
+	VMAXPS        Z8, Z11, Z11
+	VMAXPS        Z8, Z12, Z12
+	VMAXPS        Z8, Z13, Z13
+	VCVTPS2DQ     Z10, Z14
+	VCVTPS2DQ     Z11, Z15
+	VCVTPS2DQ     Z12, Z16
+	VCVTPS2DQ     Z13, Z17
+	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VCMPPS        $0x1d, Z18, Z10, K1
+	VCMPPS        $0x1d, Z18, Z11, K2
+	VCMPPS        $0x1d, Z18, Z12, K3
+	VCMPPS        $0x1d, Z18, Z13, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	VMOVDQU64     Z16, 128(BX)
+	VMOVDQU64     Z17, 192(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z15, 64(BX)
+	VMOVNTDQ Z16, 128(BX)
+	VMOVNTDQ Z17, 192(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded53:
+	VCVTPH2PS.Z (DX), K1, Z10
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z0, Z10, Z10
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided55:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z4, Z10, Z10
+	VMINPS        Z9, Z10, Z10
+	VMAXPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z10, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z10, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VMOVDQU32     Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
@@ -4735,6 +9994,2018 @@ divided55:
 	VPMOVUSDB     Z13, K1, (BX)
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512BF16S16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512BF16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VPMOVZXWD.Z  (DX), K1, Z5
+	VPSLLD       $0x10, Z5, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VPMOVZXWD     (DX), Z7
+	VPSLLD        $0x10, Z7, Z7
+	VPMOVZXWD     32(DX), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     64(DX), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VPMOVZXWD     96(DX), Z11
+	VPSLLD        $0x10, Z11, Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKSSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKSSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VPMOVZXWD (DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z3, Z5, Z5
+	VDIVPS    Z3, Z6, Z6
+	VDIVPS    Z3, Z7, Z7
+	VDIVPS    Z3, Z8, Z8
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKSSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKSSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VPMOVZXWD.Z  (DX), K1, Z5
+	VPSLLD       $0x10, Z5, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVSDW      Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VPMOVZXWD     (DX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     32(DX), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     64(DX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VPMOVZXWD     96(DX), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKSSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	VDIVPS    Z4, Z14, Z14
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKSSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKSSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z1, Z11, Z11
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVSDW      Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512BF16U16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512BF16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    quarters64<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VPMOVZXWD.Z  (DX), K1, Z5
+	VPSLLD       $0x10, Z5, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided10:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z8
+	VBROADCASTSS 2048(R10), Z3
+	VBROADCASTSS 2560(R10), Z4
+	VBROADCASTSS 3072(R10), Z5
+	VBROADCASTSS 3584(R10), Z6
+	VPBROADCASTD 4096(R10), Z7
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VPMOVZXWD     (DX), Z7
+	VPSLLD        $0x10, Z7, Z7
+	VPMOVZXWD     32(DX), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     64(DX), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VPMOVZXWD     96(DX), Z11
+	VPSLLD        $0x10, Z11, Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VPACKUSDW     Z7, Z11, Z7
+	VPERMQ        Z7, Z0, Z7
+	VPACKUSDW     Z10, Z9, Z9
+	VPERMQ        Z9, Z0, Z9
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z7, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VPMOVZXWD (DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z3, Z5, Z5
+	VDIVPS    Z3, Z6, Z6
+	VDIVPS    Z3, Z7, Z7
+	VDIVPS    Z3, Z8, Z8
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided25:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VPACKUSDW     Z6, Z5, Z5
+	VPERMQ        Z5, Z0, Z5
+	VPACKUSDW     Z8, Z7, Z6
+	VPERMQ        Z6, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z3
+	VBROADCASTSS 1024(R9), Z4
+	VPMOVZXWD.Z  (DX), K1, Z5
+	VPSLLD       $0x10, Z5, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided33:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVUSDW     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VPMOVZXWD     (DX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     32(DX), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     64(DX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VPMOVZXWD     96(DX), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKUSDW     Z15, Z18, Z15
+	VPERMQ        Z15, Z0, Z15
+	VPACKUSDW     Z17, Z16, Z16
+	VPERMQ        Z16, Z0, Z16
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded45:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	VDIVPS    Z4, Z14, Z14
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided47:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VPACKUSDW     Z12, Z11, Z11
+	VPERMQ        Z11, Z0, Z11
+	VPACKUSDW     Z14, Z13, Z12
+	VPERMQ        Z12, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded53:
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z1, Z11, Z11
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided55:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVUSDW     Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some50
+
+done51:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512BF16I32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512BF16I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ      DI, DI
+	JLE        done6
+	MOVQ       $-1, R9
+	BZHIQ      DI, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near7
+	PREFETCHT1 (DX)(R9*1)
+
+near7:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	VPMOVZXWD.Z  (DX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal9
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided10:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand8
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide11
+
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z7
+	VBROADCASTSS 2048(R10), Z2
+	VBROADCASTSS 2560(R10), Z3
+	VBROADCASTSS 3072(R10), Z4
+	VBROADCASTSS 3584(R10), Z5
+	VPBROADCASTD 4096(R10), Z6
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
+	VPMOVZXWD     (DX), Z6
+	VPSLLD        $0x10, Z6, Z6
+	VPMOVZXWD     32(DX), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     64(DX), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     96(DX), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	VMOVDQU64     Z13, 128(BX)
+	VMOVDQU64     Z14, 192(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+	VMOVNTDQ Z13, 128(BX)
+	VMOVNTDQ Z14, 192(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block13
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand15
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn12
+
+turns14:
+divide11:
+turn19:
+	CMPQ AX, 104(CX)
+	JLT  turns21
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand22:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	MOVQ         104(CX), DI
+
+block20:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near23
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near23:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided25:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around26
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	VMOVDQU64     Z10, 128(BX)
+	VMOVDQU64     Z11, 192(BX)
+	JMP           stored27
+
+around26:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored27:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block20
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn19
+
+turns21:
+some28:
+	TESTQ      AX, AX
+	JLE        done29
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVW      DI, K1
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near30
+	PREFETCHT1 (DX)(DI*1)
+
+near30:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand31:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 1024(R9), Z3
+	VPMOVZXWD.Z  (DX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal32
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided33:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R9
+	DECQ          DI
+	JNE           strand31
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, AX
+	JMP           some28
+
+done29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS 56(CX), Z8
+	VBROADCASTSS 64(CX), Z9
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide35
+	CMPB         72(CX), $0x00
+	JNE          divide35
+	CMPB         73(CX), $0x00
+	JNE          divide35
+	CMPB         75(CX), $0x00
+	JNE          divide35
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide35
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide35
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide35
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
+
+block36:
+	CMPQ       AX, $0x00000040
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near38:
+	VPMOVZXWD     (DX), Z14
+	VPSLLD        $0x10, Z14, Z14
+	VPMOVZXWD     32(DX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     64(DX), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     96(DX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VCVTPS2DQ     Z17, Z18
+	VCVTPS2DQ     Z14, Z19
+	VCVTPS2DQ     Z15, Z20
+	VCVTPS2DQ     Z16, Z21
+	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VCMPPS        $0x1d, Z22, Z17, K1
+	VCMPPS        $0x1d, Z22, Z14, K2
+	VCMPPS        $0x1d, Z22, Z15, K3
+	VCMPPS        $0x1d, Z22, Z16, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z19, 64(BX)
+	VMOVDQU64     Z20, 128(BX)
+	VMOVDQU64     Z21, 192(BX)
+	JMP           stored40
+
+around39:
+	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z19, 64(BX)
+	VMOVNTDQ Z20, 128(BX)
+	VMOVNTDQ Z21, 192(BX)
+
+stored40:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block36
+
+blocks37:
+divide35:
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB    72(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded44:
+	CMPB    73(CX), $0x00
+	JEQ     loaded45
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded45:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Z0, Z10, Z10
+	VDIVPS    Z1, Z11, Z11
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z0, Z14, Z14
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z1, Z14, Z14
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z3, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided47:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z4, Z10, Z10
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VMINPS        Z9, Z10, Z10
+	VMINPS        Z9, Z11, Z11
+	VMINPS        Z9, Z12, Z12
+	VMINPS        Z9, Z13, Z13
+	VMAXPS        Z8, Z10, Z10
+	VMAXPS        Z8, Z11, Z11
+	VMAXPS        Z8, Z12, Z12
+	VMAXPS        Z8, Z13, Z13
+	VCVTPS2DQ     Z10, Z14
+	VCVTPS2DQ     Z11, Z15
+	VCVTPS2DQ     Z12, Z16
+	VCVTPS2DQ     Z13, Z17
+	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VCMPPS        $0x1d, Z18, Z10, K1
+	VCMPPS        $0x1d, Z18, Z11, K2
+	VCMPPS        $0x1d, Z18, Z12, K3
+	VCMPPS        $0x1d, Z18, Z13, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	VMOVDQU64     Z16, 128(BX)
+	VMOVDQU64     Z17, 192(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z15, 64(BX)
+	VMOVNTDQ Z16, 128(BX)
+	VMOVNTDQ Z17, 192(BX)
+
+stored49:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+some50:
+	TESTQ     AX, AX
+	JLE       done51
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded52
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded52:
+	CMPB      73(CX), $0x00
+	JEQ       loaded53
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded53:
+	VPMOVZXWD.Z (DX), K1, Z10
+	VPSLLD      $0x10, Z10, Z10
+	CMPB        75(CX), $0x00
+	JNE         reciprocal54
+	VDIVPS      Z0, Z10, Z10
+	JMP         divided55
+
+reciprocal54:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided55:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z4, Z10, Z10
+	VMINPS        Z9, Z10, Z10
+	VMAXPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z10, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z10, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VMOVDQU32     Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
@@ -7607,24 +14878,6 @@ DATA all32_a000000<>+52(SB)/4, $0x0a000000
 DATA all32_a000000<>+56(SB)/4, $0x0a000000
 DATA all32_a000000<>+60(SB)/4, $0x0a000000
 GLOBL all32_a000000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+8(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+12(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
 
 DATA all32_468<>+0(SB)/4, $0x00000468
 DATA all32_468<>+4(SB)/4, $0x00000468
@@ -10865,6 +18118,2059 @@ last:
 	VZEROUPPER
 	RET
 
+// func quantizeAVX2F32S16(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2F32S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VMOVUPS     64(DX), Y6
+	VMOVUPS     96(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VMOVUPS     128(DX), Y6
+	VMOVUPS     160(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VMOVUPS     192(DX), Y6
+	VMOVUPS     224(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal23
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal31
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal35
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKSSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKSSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal59
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKSSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F32U16(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2F32U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VMOVUPS     64(DX), Y6
+	VMOVUPS     96(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VMOVUPS     128(DX), Y6
+	VMOVUPS     160(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VMOVUPS     192(DX), Y6
+	VMOVUPS     224(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal23
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal31
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal35
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKUSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal59
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F32I32(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y9, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y9, (BX)
+	VMOVNTDQ Y10, 32(BX)
+
+stored11:
+	VMOVUPS     64(DX), Y6
+	VMOVUPS     96(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y9, 64(BX)
+	VMOVDQU     Y10, 96(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored13:
+	VMOVUPS     128(DX), Y6
+	VMOVUPS     160(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y9, 128(BX)
+	VMOVDQU     Y10, 160(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y9, 128(BX)
+	VMOVNTDQ Y10, 160(BX)
+
+stored15:
+	VMOVUPS     192(DX), Y6
+	VMOVUPS     224(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y9, 192(BX)
+	VMOVDQU     Y10, 224(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y9, 192(BX)
+	VMOVNTDQ Y10, 224(BX)
+
+stored17:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal23
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y6, (BX)
+	VMOVDQU   Y7, 32(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored26:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y6, 64(BX)
+	VMOVDQU   Y7, 96(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored30:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal31
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y6, 128(BX)
+	VMOVDQU   Y7, 160(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y6, 128(BX)
+	VMOVNTDQ Y7, 160(BX)
+
+stored34:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal35
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y6, 192(BX)
+	VMOVDQU   Y7, 224(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y6, 192(BX)
+	VMOVNTDQ Y7, 224(BX)
+
+stored38:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y12
+	VCVTPS2DQ   Y10, Y13
+	VMOVUPS     all32_4f000000<>+0(SB), Y14
+	VCMPPS      $0x1d, Y14, Y11, Y11
+	VCMPPS      $0x1d, Y14, Y10, Y10
+	VPXOR       Y11, Y12, Y12
+	VPXOR       Y10, Y13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y12, (BX)
+	VMOVDQU     Y13, 32(BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+
+stored53:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal59
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored62:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
 // func quantizeAVX2F16S8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
@@ -12162,6 +21468,2047 @@ around61:
 stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F16S16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2F16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VCVTPH2PS   (DX), Y6
+	VCVTPH2PS   16(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VCVTPH2PS   32(DX), Y6
+	VCVTPH2PS   48(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VCVTPH2PS   64(DX), Y6
+	VCVTPH2PS   80(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VCVTPH2PS   96(DX), Y6
+	VCVTPH2PS   112(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKSSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VCVTPH2PS   (DX), Y10
+	VCVTPH2PS   16(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKSSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKSSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F16U16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2F16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VCVTPH2PS   (DX), Y6
+	VCVTPH2PS   16(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VCVTPH2PS   32(DX), Y6
+	VCVTPH2PS   48(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VCVTPH2PS   64(DX), Y6
+	VCVTPH2PS   80(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VCVTPH2PS   96(DX), Y6
+	VCVTPH2PS   112(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKUSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VCVTPH2PS   (DX), Y10
+	VCVTPH2PS   16(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F16I32(n int, f *frame)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2F16I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VCVTPH2PS   (DX), Y6
+	VCVTPH2PS   16(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y9, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y9, (BX)
+	VMOVNTDQ Y10, 32(BX)
+
+stored11:
+	VCVTPH2PS   32(DX), Y6
+	VCVTPH2PS   48(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y9, 64(BX)
+	VMOVDQU     Y10, 96(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored13:
+	VCVTPH2PS   64(DX), Y6
+	VCVTPH2PS   80(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y9, 128(BX)
+	VMOVDQU     Y10, 160(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y9, 128(BX)
+	VMOVNTDQ Y10, 160(BX)
+
+stored15:
+	VCVTPH2PS   96(DX), Y6
+	VCVTPH2PS   112(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y9, 192(BX)
+	VMOVDQU     Y10, 224(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y9, 192(BX)
+	VMOVNTDQ Y10, 224(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y6, (BX)
+	VMOVDQU   Y7, 32(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored26:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y6, 64(BX)
+	VMOVDQU   Y7, 96(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored30:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y6, 128(BX)
+	VMOVDQU   Y7, 160(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y6, 128(BX)
+	VMOVNTDQ Y7, 160(BX)
+
+stored34:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y6, 192(BX)
+	VMOVDQU   Y7, 224(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y6, 192(BX)
+	VMOVNTDQ Y7, 224(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VCVTPH2PS   (DX), Y10
+	VCVTPH2PS   16(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y12
+	VCVTPS2DQ   Y10, Y13
+	VMOVUPS     all32_4f000000<>+0(SB), Y14
+	VCMPPS      $0x1d, Y14, Y11, Y11
+	VCMPPS      $0x1d, Y14, Y10, Y10
+	VPXOR       Y11, Y12, Y12
+	VPXOR       Y10, Y13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y12, (BX)
+	VMOVDQU     Y13, 32(BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
@@ -13524,6 +24871,2113 @@ around61:
 stored62:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2BF16S16(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2BF16S16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VPMOVZXWD   (DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VPMOVZXWD   32(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   48(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VPMOVZXWD   64(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   80(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VPMOVZXWD   96(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   112(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKSSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKSSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKSSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VPMOVZXWD   (DX), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   16(DX), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKSSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKSSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2BF16U16(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2BF16U16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VPMOVZXWD   (DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y6, (BX)
+
+stored11:
+	VPMOVZXWD   32(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   48(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y6, 32(BX)
+
+stored13:
+	VPMOVZXWD   64(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   80(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y6, 64(BX)
+
+stored15:
+	VPMOVZXWD   96(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   112(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y6, 96(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y4, (BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y4, (BX)
+
+stored26:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y4, 32(BX)
+
+stored30:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y4, 64(BX)
+
+stored34:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y4, 96(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPACKUSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VPMOVZXWD   (DX), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   16(DX), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y10, (BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y10, (BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y6, (BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y6, (BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block54
+
+blocks55:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2BF16I32(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2BF16I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand8:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
+	VPMOVZXWD   (DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y9, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y9, (BX)
+	VMOVNTDQ Y10, 32(BX)
+
+stored11:
+	VPMOVZXWD   32(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   48(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     Y9, 64(BX)
+	VMOVDQU     Y10, 96(BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored13:
+	VPMOVZXWD   64(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   80(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU     Y9, 128(BX)
+	VMOVDQU     Y10, 160(BX)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y9, 128(BX)
+	VMOVNTDQ Y10, 160(BX)
+
+stored15:
+	VPMOVZXWD   96(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   112(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y6, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y6, Y6
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y6, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y9, 192(BX)
+	VMOVDQU     Y10, 224(BX)
+	JMP         stored17
+
+around16:
+	VMOVNTDQ Y9, 192(BX)
+	VMOVNTDQ Y10, 224(BX)
+
+stored17:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
+
+turns7:
+divide4:
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided24
+
+reciprocal23:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided24:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y6, (BX)
+	VMOVDQU   Y7, 32(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored26:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal27
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y6, 64(BX)
+	VMOVDQU   Y7, 96(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored30:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y6, 128(BX)
+	VMOVDQU   Y7, 160(BX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y6, 128(BX)
+	VMOVNTDQ Y7, 160(BX)
+
+stored34:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided36
+
+reciprocal35:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided36:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y6, 192(BX)
+	VMOVDQU   Y7, 224(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y6, 192(BX)
+	VMOVNTDQ Y7, 224(BX)
+
+stored38:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near41
+	PREFETCHT1 (DX)(DI*1)
+
+near41:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand42:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided44:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored46:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide48
+	CMPB         72(CX), $0x00
+	JNE          divide48
+	CMPB         73(CX), $0x00
+	JNE          divide48
+	CMPB         75(CX), $0x00
+	JNE          divide48
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide48
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide48
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide48
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block49:
+	CMPQ       AX, $0x00000010
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+
+near51:
+	VPMOVZXWD   (DX), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   16(DX), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y12
+	VCVTPS2DQ   Y10, Y13
+	VMOVUPS     all32_4f000000<>+0(SB), Y14
+	VCMPPS      $0x1d, Y14, Y11, Y11
+	VCMPPS      $0x1d, Y14, Y10, Y10
+	VPXOR       Y11, Y12, Y12
+	VPXOR       Y10, Y13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU     Y12, (BX)
+	VMOVDQU     Y13, 32(BX)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+
+stored53:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block49
+
+blocks50:
+divide48:
+block54:
+	CMPQ       AX, $0x00000010
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal59
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided60
+
+reciprocal59:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided60:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX

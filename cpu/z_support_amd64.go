@@ -111,6 +111,16 @@ func loadZerosAVX2S8(to *float32, from *byte, n int, lo float32, hi float32)
 //go:noescape
 func loadZerosAVX2U8(to *float32, from *byte, n int, lo float32, hi float32)
 
+// loadZerosAVX2S16 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2S16(to *float32, from *byte, n int, lo float32, hi float32)
+
+// loadZerosAVX2U16 converts n zero points to f32; those of floats are rounded, and within lo and hi.
+//
+//go:noescape
+func loadZerosAVX2U16(to *float32, from *byte, n int, lo float32, hi float32)
+
 // chooseSymmetricAVX2 makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;
 // span is what ranges are divided by.
 //

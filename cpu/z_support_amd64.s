@@ -903,6 +903,78 @@ oneDone:
 	VZEROUPPER
 	RET
 
+// func loadZerosAVX2S16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadZerosAVX2S16(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVSXWD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVWLSX   (CX), BX
+	VMOVD     BX, X0
+	VCVTDQ2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000002, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
+// func loadZerosAVX2U16(to *float32, from *byte, n int, lo float32, hi float32)
+// Requires: AVX, AVX2
+TEXT ·loadZerosAVX2U16(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	SUBQ      $0x08, DX
+	JL        eightDone
+	VPMOVZXWD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000010, CX
+	ADDQ      $0x00000020, AX
+	JMP       eight
+
+eightDone:
+	ADDQ $0x08, DX
+
+one:
+	SUBQ      $0x01, DX
+	JL        oneDone
+	MOVWLZX   (CX), BX
+	VMOVD     BX, X0
+	VCVTDQ2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x00000002, CX
+	ADDQ      $0x00000004, AX
+	JMP       one
+
+oneDone:
+	ADDQ $0x01, DX
+	VZEROUPPER
+	RET
+
 // func chooseSymmetricAVX2(lo *float32, hi *float32, n int, qmin float32, qmax float32, span float32)
 // Requires: AVX, AVX2
 TEXT ·chooseSymmetricAVX2(SB), NOSPLIT, $0-36

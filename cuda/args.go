@@ -14,7 +14,7 @@ import (
 var typeCodes = [tensor.Count]int32{
 	tensor.F32: 1, tensor.F64: 2, tensor.F16: 3, tensor.BF16: 4,
 	tensor.S8: 5, tensor.U8: 6, tensor.I32: 7, tensor.I64: 8,
-	tensor.F8E4M3: 9, tensor.F8E5M2: 10, tensor.S4: 11, tensor.U4: 12,
+	tensor.F8E4M3: 9, tensor.F8E5M2: 10, tensor.S4: 11, tensor.U4: 12, tensor.S16: 13, tensor.U16: 14,
 }
 
 // tensorArg is struct Tensor.

@@ -7,6 +7,7 @@
 #   cuda/ptx.sh assemble [PART]   then assemble (kernels with PART in their names) for several
 #                             GPUs, and list registers and spills
 set -euo pipefail
+shopt -s inherit_errexit # what was not fetched is not noted as done
 cd "$(dirname "$0")/.."
 
 # The oldest release with a compiler for every GPU from compute capability 7.5

@@ -140,6 +140,6 @@ func sortKernels(jobs []string) []string {
 
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
-	codes    = []tensor.DType{tensor.S8, tensor.U8}
-	anyCodes = append(append(codes[:2:2], tensor.F8E4M3, tensor.F8E5M2), floats...)
+	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16}
+	anyCodes = append(append(codes[:4:4], tensor.I32, tensor.F8E4M3, tensor.F8E5M2), floats...)
 )

@@ -7,7 +7,7 @@ var dequantize = groupedOp{
 	name: "dequantize",
 	doc:  "The numbers that codes stand for: (q - zero_point) * scale.",
 	args: []arg{
-		{name: "q", shaped: true, allow: either(codes, floats, float8s), doc: "the codes, taken as they are, also beyond qmin and qmax"}, scaleArg, zeroPointArg,
+		{name: "q", shaped: true, allow: anyCodes, doc: "the codes, taken as they are, also beyond qmin and qmax"}, scaleArg, zeroPointArg,
 		{name: "y", out: true, allow: floats, doc: "the numbers that they stand for"},
 	},
 	attrs: rangeAnd(),

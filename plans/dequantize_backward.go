@@ -12,7 +12,7 @@ var dequantizeBackward = groupedOp{
 	doc: "The gradients of codes, scale and zero point; at least one of the outputs is wanted.",
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of y"},
-		{name: "q", optional: true, allow: either(codes, floats, float8s), defaultType: fixed(tensor.S8), doc: "the codes; needed for grad_scale alone"}, scaleArg, zeroPointArg,
+		{name: "q", optional: true, allow: anyCodes, defaultType: fixed(tensor.S8), doc: "the codes; needed for grad_scale alone"}, scaleArg, zeroPointArg,
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output"), doc: "the gradient of q, in grad_output's type"},
 		gradScaleArg, gradZeroArg,
 	},

@@ -167,6 +167,12 @@ func (o groupedOp) checkRange(p *Problem) error {
 	case qmax > hi:
 		return p.errorf("qmax", "is %d; %s ends at %d", qmax, name, hi)
 	}
+	// Codes are held against the bounds in floating point.
+	for i, q := range []int64{qmin, qmax} {
+		if computed == tensor.F32 && int64(float32(q)) != q && q != hi {
+			return p.errorf([]string{"qmin", "qmax"}[i], "is %d, which f32 does not hold; want a number that it does, or %d", q, hi)
+		}
+	}
 	return nil
 }
 

@@ -129,7 +129,7 @@ var dynamicQuantize = groupedOp{
 	doc:  "choose_qparams and quantize in one pass.",
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"},
-		{name: "q", out: true, allow: codes, doc: "their codes"}, chosenScaleArg, chosenZeroArg,
+		{name: "q", out: true, allow: either(codes, wider), doc: "their codes"}, chosenScaleArg, chosenZeroArg,
 	},
 	attrs: rangeAnd(symmetricAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},

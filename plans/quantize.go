@@ -8,7 +8,7 @@ var quantize = groupedOp{
 	doc:  "The codes of numbers: clamp(rint(x / scale) + zero_point, qmin, qmax).",
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"}, scaleArg, zeroPointArg,
-		{name: "q", out: true, allow: either(codes, floats, float8s), doc: "their codes"},
+		{name: "q", out: true, allow: anyCodes, doc: "their codes"},
 	},
 	attrs: rangeAnd(roundingAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},

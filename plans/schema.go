@@ -81,9 +81,11 @@ type attr struct {
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S4, tensor.U4}
+	wider    = []tensor.DType{tensor.S16, tensor.U16}
 	float8s  = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
+	anyCodes = either(codes, wider, []tensor.DType{tensor.I32}, floats, float8s)
 	indices  = []tensor.DType{tensor.I32, tensor.I64}
-	integers = []tensor.DType{tensor.I32, tensor.I64, tensor.S8, tensor.U8}
+	integers = []tensor.DType{tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.S16, tensor.U16}
 )
 
 func either(lists ...[]tensor.DType) (all []tensor.DType) {

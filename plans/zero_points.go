@@ -37,10 +37,11 @@ func checkZeroPoints(p *Problem) func(c *call) error {
 // outsideOf finds, by type, the first of n integers that is not within [lo, hi]:
 // where it is, -1 if there is none, and what it is.
 var outsideOf = [...]func(p unsafe.Pointer, n, lo, hi int64) (at, z int64){
-	tensor.S8: firstBeyond[int8], tensor.U8: firstBeyond[uint8], tensor.I32: firstBeyond[int32], tensor.I64: firstBeyond[int64],
+	tensor.S8: firstBeyond[int8], tensor.U8: firstBeyond[uint8], tensor.S16: firstBeyond[int16], tensor.U16: firstBeyond[uint16],
+	tensor.I32: firstBeyond[int32], tensor.I64: firstBeyond[int64],
 }
 
-func firstBeyond[T int8 | uint8 | int32 | int64](p unsafe.Pointer, n, lo, hi int64) (at, z int64) {
+func firstBeyond[T int8 | uint8 | int16 | uint16 | int32 | int64](p unsafe.Pointer, n, lo, hi int64) (at, z int64) {
 	for i, z := range unsafe.Slice((*T)(p), n) {
 		if int64(z) < lo || int64(z) > hi {
 			return int64(i), int64(z)

@@ -24,6 +24,8 @@ const (
 	F8E5M2
 	S4 // two codes to a byte, the lower half first
 	U4
+	S16
+	U16
 )
 
 // Kind says how an element's bits are read. The values are DLPack's type codes.
@@ -65,6 +67,8 @@ var dtypes = [...]dtypeInfo{
 	F8E5M2: {"f8e5m2", E5M2, 8, -57344, 57344},
 	S4:     {"s4", Int, 4, -8, 7},
 	U4:     {"u4", Uint, 4, 0, 15},
+	S16:    {"s16", Int, 16, -1 << 15, 1<<15 - 1},
+	U16:    {"u16", Uint, 16, 0, 1<<16 - 1},
 }
 
 // Count is one more than the largest DType: the length of a table by DType.

@@ -61,7 +61,7 @@ type View struct {
 
 // Element lists the Go types of a View's elements.
 type Element interface {
-	float32 | float64 | F16Bits | BF16Bits | int8 | uint8 | int32 | int64 | bool
+	float32 | float64 | F16Bits | BF16Bits | int8 | uint8 | int16 | uint16 | int32 | int64 | bool
 }
 
 func dtypeOf[T Element]() DType {
@@ -79,6 +79,10 @@ func dtypeOf[T Element]() DType {
 		return S8
 	case uint8:
 		return U8
+	case int16:
+		return S16
+	case uint16:
+		return U16
 	case int32:
 		return I32
 	case int64:

@@ -212,7 +212,7 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		return float64(r.IntN(int(tensor.NumElements(p.Shape("indices")))))
 	case dtype.IsInt():
 		lo, hi := -8.0, 7.0
-		if dtype == tensor.S8 || dtype == tensor.U8 {
+		if name == "q" || dtype == tensor.S8 || dtype == tensor.U8 {
 			l, h := dtype.WholeRange()
 			lo, hi = float64(l), float64(h)
 		}

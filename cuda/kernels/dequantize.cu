@@ -3,7 +3,7 @@
 // y = (q - z) * s
 struct Dequantize {
   static constexpr bool backward = false, divides = false;
-  template <class T> static DEVICE T run(T q, T, const Param<T> &p) { return (q - p.z) * p.s; }
+  template <class H, class T> static DEVICE T run(H q, T, const Param<T> &p) { return (T)(q - (H)p.z) * p.s; }
 };
 
 // dq = dy * s, where the parameters have no gradient

@@ -7,6 +7,7 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef int i32;
 typedef unsigned int u32;
+typedef short s16;
 typedef unsigned short u16;
 typedef float f32;
 typedef double f64;
@@ -28,7 +29,7 @@ struct f8e5m2 {
 // The lists that entry points are instantiated from.
 #define EACH_FLOAT(M) M(f32) M(f64) M(f16) M(bf16)
 #define EACH_FLOAT_OF(M, X) M(X, f32) M(X, f64) M(X, f16) M(X, bf16)
-#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) M(X, f8e4m3) M(X, f8e5m2) EACH_FLOAT_OF(M, X)
+#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) M(X, s16) M(X, u16) M(X, i32) M(X, f8e4m3) M(X, f8e5m2) EACH_FLOAT_OF(M, X)
 
 // A kernel takes one struct of arguments, whose layout ../args.go repeats, and
 // is run by blocks of at most 256 threads. KERNEL_FIT limits registers so that
@@ -121,6 +122,9 @@ template <> struct Narrow<s8> {
 template <> struct Narrow<u8> {
   template <class T> static DEVICE u8 from(T v) { return (u8)(i32)v; }
 };
+template <> struct Narrow<i32> { // of 2^31 the largest i32, which no f32 is
+  template <class T> static DEVICE i32 from(T v) { return v < (T)2147483648.0 ? (i32)v : 2147483647; }
+};
 template <> struct Narrow<f16> {
   template <class T> static DEVICE f16 from(T v) {
     f16 h = {float_to_half(to_odd(v))};
@@ -163,7 +167,7 @@ template <> struct Float8<f8e5m2> {
 const i32 max_rank = 8;
 
 // Codes of the types that a kernel learns at run time (Tensor::dtype).
-enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_, f8e4m3_, f8e5m2_, s4_, u4_ };
+enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_, f8e4m3_, f8e5m2_, s4_, u4_, s16_, u16_ };
 
 // A tensor of which elements are named by their row-major logical number.
 // rank 0: compact and aligned for vector access; rank 1: one stride, in
@@ -215,6 +219,10 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const s8 *)data)[at]);
   case u8_:
     return widen<T>(((const u8 *)data)[at]);
+  case s16_:
+    return widen<T>(((const s16 *)data)[at]);
+  case u16_:
+    return widen<T>(((const u16 *)data)[at]);
   case i32_:
     return widen<T>(((const i32 *)data)[at]);
   case i64_:

@@ -107,9 +107,18 @@ struct MapArgs {
   i64 packs; // how many packs from the start share a parameter each and move at once
 };
 
+// Holds<A, T>::type is what Op takes elements of type A in: T, unless it does not
+// hold them all.
+template <class A, class T> struct Holds {
+  typedef T type;
+};
+template <> struct Holds<i32, f32> {
+  typedef f64 type;
+};
+
 // Computes N elements of parameter c.
-template <class Op, class T, i32 N>
-DEVICE void map_some(const Quant &q, i64 c, const T (&in)[N], const T (&x)[N], T (&out)[N]) {
+template <class Op, class H, class T, i32 N>
+DEVICE void map_some(const Quant &q, i64 c, const H (&in)[N], const T (&x)[N], T (&out)[N]) {
   Param<T> p;
   p.load(q, c);
   T u[N];
@@ -134,6 +143,7 @@ template <class A, class B, i32 V, bool BACKWARD> struct MapPack {
 // out; x is in unless Op is a backward. A thread asks for packs two steps
 // ahead, since the compiler moves no load before a store.
 template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
+  typedef typename Holds<A, T>::type H;
   const i32 V = PackSize<A, B, S>::value;
   const i64 step = thread_count();
   MapPack<A, B, V, Op::backward> now, next, last;
@@ -143,7 +153,8 @@ template <class A, class B, class S, class T, class Op> DEVICE void map(const Ma
 #pragma unroll 1
   for (; k < a.packs; k += step) {
     last.load(a, k + 2 * step);
-    T in[V], x[V], out[V];
+    H in[V];
+    T x[V], out[V];
     unpack(in, now.in);
     if (Op::backward)
       unpack(x, now.x);
@@ -156,7 +167,8 @@ template <class A, class B, class S, class T, class Op> DEVICE void map(const Ma
   }
 #pragma unroll 1
   for (i64 i = a.packs * V + thread_number(); i < a.q.n; i += step) {
-    T in[1] = {widen<T>(element<A>(a.in, i))}, x[1] = {in[0]}, out[1];
+    H in[1] = {widen<H>(element<A>(a.in, i))};
+    T x[1] = {(T)in[0]}, out[1];
     if (Op::backward) x[0] = widen<T>(element<B>(a.x, i));
     map_some<Op>(a.q, param_of(a.q, i), in, x, out);
     element<S>(a.out, i) = Narrow<S>::from(out[0]);

@@ -61,7 +61,7 @@ template <class Y> struct DequantizeSums : Adding {
   }
   template <bool PLAIN>
   static DEVICE void terms(const Args &a, const Channel &ch, i64 position, const In &in, T (&out)[2]) {
-    out[0] = in.dy * (in.x - ch.p.z);
+    out[0] = in.dy * less_zero(a, in.x, ch.p.z);
     out[1] = in.dy;
     if (a.dx.data)
       ((Y *)a.dx.data)[plain_offset<PLAIN>(a.dx, member<PLAIN>(a.q, ch, position))] = Narrow<Y>::from(in.dy * ch.p.s);

@@ -84,8 +84,15 @@ template <class F> DEVICE ParamChannel<F> param_channel(const QuantSumArgs &a, i
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
 
-// A code, for dequantize.
+// A code, for dequantize: of i32 its bits, where T does not hold it.
 template <bool PLAIN, class T> DEVICE T code_at(const QuantSumArgs &a, i64 i) {
   if (a.x.dtype == s4_ || a.x.dtype == u4_) return (T)packed_code(a.x, i, a.columns);
+  if (sizeof(T) == 4 && a.x.dtype == i32_) return (T)from_bits(((const u32 *)a.x.data)[plain_offset<PLAIN>(a.x, i)]);
   return get_as<T>(a.x.data, a.x.dtype, plain_offset<PLAIN>(a.x, i));
 }
+
+// What code_at gives, less the zero point.
+DEVICE f32 less_zero(const QuantSumArgs &a, f32 q, f32 z) {
+  return a.x.dtype == i32_ ? (f32)((f64)(i32)bits_of(q) - (f64)z) : q - z;
+}
+DEVICE f64 less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }

@@ -159,7 +159,7 @@ func (o *op) strandBlock(isa *isa, v variant) int {
 // codes out of f64.
 func (o *op) variants(isa *isa) []variant {
 	return slices.DeleteFunc(slices.Clone(o.types), func(v variant) bool {
-		return !isa.masks && (o.chooses || v.compute == f64 && v.out != nil && v.out.size == 1)
+		return !isa.masks && (o.chooses || v.compute == f64 && v.out != nil && v.out != f64)
 	})
 }
 

@@ -10,7 +10,7 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, codes), same(1, floats), rounding(pairs(floats, float8Codes))),
+		types: join(pairs(floats, wholeCodes), same(1, floats), rounding(pairs(floats, float8Codes))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -18,7 +18,7 @@ var ops = []*op{
 		name:   "DynamicQuantize",
 		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
 		params: 2, bounds: true, chooses: true,
-		types: pairs([]*storage{f32, f16, bf16}, codes),
+		types: pairs([]*storage{f32, f16, bf16}, chosenCodes),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -45,7 +45,7 @@ var ops = []*op{
 		params: 2,
 		types:  join(pairs(allCodes, floats), same(1, floats)),
 		body: func(k *kernel) {
-			k.store(k.mul(k.sub(k.load(0), k.zero()), k.scale()))
+			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
 	},
 	{
@@ -63,8 +63,8 @@ var ops = []*op{
 		params: 2, sums: 2,
 		types: join(third(pairs(floats, allCodes)), same(2, floats)),
 		body: func(k *kernel) {
-			dy, q := k.load(0), k.load(1)
-			k.accumulate(0, nil, k.mul(dy, k.sub(q, k.zero())))
+			dy := k.load(0)
+			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
 			k.accumulate(1, nil, dy)
 			k.store(k.mul(dy, k.scale()))
 		},
@@ -188,9 +188,10 @@ func (k *kernel) place(u, rounded value) value {
 // The types that kernels are made for.
 var (
 	floats      = []*storage{f32, f64, f16, bf16}
-	codes       = []*storage{s8, u8}
+	chosenCodes = []*storage{s8, u8, s16, u16}
+	wholeCodes  = append(chosenCodes[:4:4], i32)
 	float8Codes = []*storage{f8e4m3, f8e5m2}
-	allCodes    = slices.Concat(codes, float8Codes)
+	allCodes    = slices.Concat(wholeCodes, float8Codes)
 )
 
 // computeOf returns the type that storage types compute in.

@@ -15,10 +15,7 @@ type parameter struct {
 	vector, lane func(k *kernel, from memory) reg.VecVirtual
 }
 
-var (
-	i32 = &storage{name: "I32", size: 4}
-	i64 = &storage{name: "I64", size: 8}
-)
+var i64 = &storage{name: "I64", size: 8}
 
 var parameters = []parameter{
 	{f32, false, true, loadWhole, func(k *kernel, from memory) reg.VecVirtual { return k.fetch("VMOVSS", from, k.c.XMM()) }},
@@ -28,7 +25,7 @@ var parameters = []parameter{
 		return v
 	}},
 	{bf16, true, true, loadBF16, func(k *kernel, from memory) reg.VecVirtual { return k.wordLane("MOVWLZX", 16, from) }},
-	{i32, false, false, func(k *kernel, from memory) reg.VecVirtual { return k.fetch("VCVTDQ2PS", from, k.vector()) }, wholeLane("MOVL")},
+	{i32, false, false, i32.load, wholeLane("MOVL")},
 	{i64, false, false, nil, func(k *kernel, from memory) reg.VecVirtual {
 		v := k.c.XMM()
 		k.emit("VXORPS", v, v, v)
@@ -37,6 +34,8 @@ var parameters = []parameter{
 	}},
 	{s8, false, false, s8.load, wholeLane("MOVBLSX")},
 	{u8, false, false, u8.load, wholeLane("MOVBLZX")},
+	{s16, false, false, s16.load, wholeLane("MOVWLSX")},
+	{u16, false, false, u16.load, wholeLane("MOVWLZX")},
 }
 
 // wordLane loads a number, shifted left, into a lane.

@@ -15,6 +15,8 @@ var (
 	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16, nil}
 	s8   = &storage{"S8", 1, loadCodes("VPMOVSXBD"), packCodes("VPACKSSWB", "VPMOVSDB"), nil, storeMaskedCodes("VPMOVSDB"), narrow("VPACKSSWB")}
 	u8   = &storage{"U8", 1, loadCodes("VPMOVZXBD"), packCodes("VPACKUSWB", "VPMOVUSDB"), nil, storeMaskedCodes("VPMOVUSDB"), narrow("VPACKUSWB")}
+	s16  = &storage{"S16", 2, loadCodes("VPMOVSXWD"), packWords("VPACKSSDW", "VPMOVSDW"), nil, storeMaskedCodes("VPMOVSDW"), nil}
+	u16  = &storage{"U16", 2, loadCodes("VPMOVZXWD"), packWords("VPACKUSDW", "VPMOVUSDW"), nil, storeMaskedCodes("VPMOVUSDW"), nil}
 )
 
 // half returns a register of half a vector's size.
@@ -75,7 +77,7 @@ func storeMasked16(k *kernel, v []reg.Register, to memory) {
 	k.emit("VMOVDQU16", v[0], k.tail, to)
 }
 
-// Codes: bytes. Values are whole numbers within the codes' bounds.
+// Codes of 8 and of 16 bits; i32 is in int32.go. Values are whole numbers within the codes' bounds.
 
 func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
 	return func(k *kernel, from memory) reg.VecVirtual {
@@ -103,10 +105,7 @@ func (k *kernel) toBytes(narrow, direct string, whole value) (packed []reg.Regis
 	case k.tail != nil:
 		return registers(whole)
 	case !k.isa.masks:
-		words := k.vector()
-		k.emit("VPACKSSDW", whole[1], whole[0], words)
-		k.emit("VPERMQ", 0xD8, words, words)
-		return k.narrowWords(narrow, value{words})
+		return k.narrowWords(narrow, k.packPairs("VPACKSSDW", whole))
 	case len(whole) == 4:
 		// Packing works within quarters of a register: the dwords come
 		// out transposed.
@@ -141,15 +140,46 @@ func (k *kernel) narrowWords(name string, words value) []reg.Register {
 		k.emit(name, upper, words[0].AsX(), bytes)
 		return []reg.Register{bytes}
 	}
-	// Packing works within quarters of a register.
-	bytes := k.vector()
-	var quarters []operand.Constant
-	for i := range 8 {
-		quarters = append(quarters, operand.U64(i%4*2+i/4))
+	return registers(k.packPairs(name, words))
+}
+
+// packWords narrows vectors of 32-bit integers to 16 bits.
+func packWords(narrow, direct string) func(k *kernel, v value) []reg.Register {
+	return func(k *kernel, v value) (packed []reg.Register) {
+		whole := k.toInt32(v)
+		switch {
+		case k.tail != nil:
+			return registers(whole)
+		case len(whole)%2 == 0:
+			return registers(k.packPairs(narrow, whole))
+		}
+		for _, x := range whole {
+			words := k.half()
+			k.emit(direct, x, words)
+			packed = append(packed, words)
+		}
+		return packed
 	}
-	k.emit(name, words[1], words[0], bytes)
-	k.emit("VPERMQ", bytes, k.inRegister(k.table("quarters64", quarters...)), bytes)
-	return []reg.Register{bytes}
+}
+
+// packPairs narrows pairs of vectors to half the bits. Packing works within
+// quarters of a register, which are put in order then.
+func (k *kernel) packPairs(name string, v value) (packed value) {
+	for i := 0; i < len(v); i += 2 {
+		to := k.vector()
+		k.emit(name, v[i+1], v[i], to)
+		if k.isa.masks {
+			var quarters []operand.Constant
+			for i := range 8 {
+				quarters = append(quarters, operand.U64(i%4*2+i/4))
+			}
+			k.emit("VPERMQ", to, k.inRegister(k.table("quarters64", quarters...)), to)
+		} else {
+			k.emit("VPERMQ", 0xD8, to, to)
+		}
+		packed = append(packed, to)
+	}
+	return packed
 }
 
 // toInt32 converts whole numbers to vectors of 32-bit integers.

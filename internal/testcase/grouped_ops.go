@@ -66,7 +66,8 @@ func (s *Source) block(extent int64) int64 {
 }
 
 func codeType(s *Source) tensor.DType {
-	return oneOf(s, tensor.S8, tensor.U8, tensor.S8, tensor.U8, s.float(), s.float(), s.float(), tensor.S4, tensor.U4, tensor.F8E4M3, tensor.F8E5M2)
+	return oneOf(s, tensor.S8, tensor.U8, tensor.S8, tensor.U8, s.float(), s.float(), s.float(), tensor.S4, tensor.U4,
+		tensor.S16, tensor.U16, tensor.I32, tensor.F8E4M3, tensor.F8E5M2)
 }
 
 // bounds are qmin and qmax.
@@ -81,6 +82,9 @@ var codeBounds = map[tensor.DType][]bounds{
 	tensor.None:   s8Bounds,
 	tensor.S8:     s8Bounds,
 	tensor.U8:     {{0, 255}, {0, 15}, {0, 1}},
+	tensor.S16:    append(slices.Clip(s8Bounds), bounds{-1 << 15, 1<<15 - 1}),
+	tensor.U16:    {{0, 255}, {0, 1<<16 - 1}},
+	tensor.I32:    append(slices.Clip(s8Bounds), bounds{-1 << 24, 1 << 24}, bounds{-1 << 31, 1<<31 - 1}),
 	tensor.S4:     {{-8, 7}, {-4, 3}, {0, 7}},
 	tensor.U4:     {{0, 15}, {0, 1}},
 	tensor.F32:    append(slices.Clip(s8Bounds), bounds{-1 << 23, 1 << 23}),
@@ -101,7 +105,7 @@ func (s *Source) codeRange(t *text, dtype tensor.DType) {
 // params draws the types of scale and zero point for a type of codes.
 func (s *Source) params(t *text, code tensor.DType) (scale, zeroPoint tensor.DType) {
 	scale = s.float()
-	zeroPoint = oneOf(s, tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.None, s.float())
+	zeroPoint = oneOf(s, tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.None, s.float())
 	if code.IsFloat8() {
 		zeroPoint = tensor.None
 	}
@@ -187,7 +191,7 @@ func chooseKeys(s *Source, t *text, _ tensor.DType) {
 }
 
 func dynamicKeys(s *Source, t *text, _ tensor.DType) {
-	q := t.storable(oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4))
+	q := t.storable(oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4, tensor.S16, tensor.U16))
 	t.add("q", q)
 	s.codeRange(t, q)
 	s.chosen(t)

@@ -307,6 +307,8 @@ const char *dtype_name(DLDataType dtype) {
       {kDLBfloat, 16, "bf16"},
       {kDLInt, 8, "s8"},
       {kDLUInt, 8, "u8"},
+      {kDLInt, 16, "s16"},
+      {kDLUInt, 16, "u16"},
       {kDLInt, 32, "i32"},
       {kDLInt, 64, "i64"},
       {kDLInt, 4, "s4"},

@@ -31,6 +31,8 @@ DTYPES: tuple[tuple[torch.dtype, int, int, str], ...] = (
     (torch.bfloat16, 4, 16, "bf16"),
     (torch.int8, 0, 8, "s8"),
     (torch.uint8, 1, 8, "u8"),
+    (torch.int16, 0, 16, "s16"),
+    (torch.uint16, 1, 16, "u16"),
     (torch.int32, 0, 32, "i32"),
     (torch.int64, 0, 64, "i64"),
     (torch.float8_e4m3fn, 10, 8, "f8e4m3"),

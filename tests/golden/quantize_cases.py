@@ -120,6 +120,7 @@ def quantize(family):
     for x, scale in itertools.product(("f16", "bf16"), (0.1, 2.0**-7, 3e-5, 300.0)):
         text = f"quantize_per_tensor x={x}[65536] q=s8 qmin=-128 qmax=127"
         family.add(text, [patterns(x, 65536), stored([scale], "f32"), stored([-3], "i32")])
+    wider_codes(family, of_codes=False)
 
 
 def extremes(family):
@@ -171,6 +172,7 @@ def dequantize(family):
         text += f" grad_input=none grad_scale=f32 grad_zero_point=f32 {d.bounds()}"
         family.add(text, [d.gradient("f32", 0), d.codes("s8"), d.scale, d.zero_point])
     long_sums(family, "dequantize")
+    wider_codes(family, of_codes=True)
 
 
 def fake_quantize(family):
@@ -283,3 +285,27 @@ def qparams(family):
         for kind in ("symmetric=true", "symmetric=false"):
             text = f"dynamic_quantize_per_token x=f32[3,{width}] q=s8 {kind} qmin=-128 qmax=127"
             family.add(text, [x])
+
+
+def wider_codes(family, of_codes):
+    """Codes of 16 and 32 bits over all of their range: of i32 an f32 holds neither the last one nor all differences."""
+    for number, code, point in itertools.product(FLOATS, ("s16", "u16", "i32"), (None, "i32", "f32")):
+        low, high = int(np.iinfo(floats.NUMPY[code]).min), int(np.iinfo(floats.NUMPY[code]).max)
+        rng, shape = family.rng(), (3, 20)
+        scale = stored(rng.choice([0.5, 0.3, 2.0**-9], 3), "f32")
+        zero_point = stored(rng.integers(low, high, 3, endpoint=True), point) if point else None
+        tail = f"zero_point={point or 'none'} axis=0 qmin={low} qmax={high}"
+        ends = rng.choice([low, low + 1, high - 1, high, 2**24 + 1], shape).clip(low, high)
+        any_code = rng.integers(low, high, shape, endpoint=True)
+        codes = np.where(rng.random(shape) < 0.3, ends, any_code)
+        if not of_codes:
+            values = (codes * rng.choice([1, 1.5, -1], shape) + 0.5) * floats.widen(scale, np.float64)[:, None]
+            x = stored(salted(values, number, rng), number)
+            text = f"quantize_per_channel x={spelled(number, shape)} q={code} {tail}"
+            family.add(text, [x, scale, zero_point])
+            continue
+        q = stored(codes, code)
+        family.add(f"dequantize_per_channel q={spelled(code, shape)} y={number} {tail}", [q, scale, zero_point])
+        dy = stored(rng.standard_normal(shape), number)
+        text = f"dequantize_per_channel_backward grad_output={spelled(number, shape)} q={code} grad_scale=f32 {tail}"
+        family.add(text, [dy, q, scale, zero_point])

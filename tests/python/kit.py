@@ -23,6 +23,8 @@ NAMES = {
     torch.bfloat16: "bf16",
     torch.int8: "s8",
     torch.uint8: "u8",
+    torch.int16: "s16",
+    torch.uint16: "u16",
     torch.int32: "i32",
     torch.int64: "i64",
 }

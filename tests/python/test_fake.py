@@ -57,7 +57,16 @@ def others(name, value):
     elif isinstance(value, str):
         yield from ("max", "nearest", "no such word")
     elif isinstance(value, torch.dtype):
-        yield from (torch.int8, torch.uint8, torch.int4, torch.float32, torch.float8_e4m3fn, torch.int32)
+        yield from (
+            torch.int8,
+            torch.uint8,
+            torch.int4,
+            torch.float32,
+            torch.float8_e4m3fn,
+            torch.int16,
+            torch.int32,
+            torch.int64,
+        )
     yield None
 
 

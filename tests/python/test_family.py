@@ -89,8 +89,8 @@ def test_parameters_from_data(name, dtype):
     x[0, 1] = 0
     x[1, 2, 8] = float("nan")
     parameter = "f64" if dtype == torch.float64 else "f32"
-    for codes in (torch.int8, torch.uint8):
-        low, high = (-128, 127) if codes == torch.int8 else (0, 255)
+    for codes in (torch.int8, torch.uint8, torch.int16, torch.uint16):
+        low, high = torch.iinfo(codes).min, torch.iinfo(codes).max
         for symmetric in (True, False):
             zero = "none" if symmetric else "i32"
             text = f"x={spell(x, True)} scale={parameter} zero_point={zero} qmin={low} qmax={high} {words}"
@@ -306,3 +306,36 @@ def test_huge_pages():
         isobit.set_huge_pages(True)
     with pytest.raises(TypeError, match="bool"):
         isobit.set_huge_pages(1)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("codes", (torch.int16, torch.uint16, torch.int32), ids=str)
+def test_wider_codes(codes, dtype):
+    """Also the ends of int32, of which a float32 holds neither the last nor every difference."""
+    low, high = torch.iinfo(codes).min, torch.iinfo(codes).max
+    x = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.5, -7.5, 3e4, 7e4, -3e9, 3e9]).to(dtype).expand(2, 9)
+    s, z = torch.tensor([0.5, 1.0]), torch.tensor([3, 12345], dtype=torch.int32)
+    words = f"scale=f32 zero_point=i32 axis=0 qmin={low} qmax={high}"
+    q = isobit.quantize_per_channel(x, s, z, 0, low, high, codes)
+    assert_same(q, expect(f"quantize_per_channel x={spell(x, True)} q={spell(codes)} {words}", x, s, z))
+    assert q[:, :2].tolist() == [[high, low]] * 2
+    y = isobit.dequantize_per_channel(q, s, z, 0, low, high, codes, out_dtype=dtype)
+    assert_same(y, expect(f"dequantize_per_channel q={spell(q, True)} y={spell(dtype)} {words}", q, s, z))
+    dy = draw(2, 9, dtype=dtype)
+    got = isobit.dequantize_per_channel_backward(dy, q, s, z, 0, low, high)
+    text = f"grad_output={spell(dy, True)} q={spell(codes)} grad_input={spell(dtype)} grad_scale=f32 {words}"
+    assert_same(got[:2], expect(f"dequantize_per_channel_backward {text}", dy, q, s, z)[:2])
+
+
+def test_wider_codes_are_those_of_torch():
+    """The codes of torch's qint32 and of quantized_decomposed, with ties and scales that are exact."""
+    x = torch.arange(-40, 40).float() * 0.25
+    want = torch.quantize_per_tensor(x, 0.5, 7, torch.qint32).int_repr()
+    assert torch.equal(isobit.quantize_per_tensor(x, 0.5, 7, -(2**31), 2**31 - 1, torch.int32), want)
+    decomposed = torch.ops.quantized_decomposed
+    for dtype in (torch.int16, torch.int32):
+        want = decomposed.quantize_per_tensor(x, 0.5, 7, -30000, 30000, dtype)
+        codes = isobit.quantize_per_tensor(x, 0.5, 7, -30000, 30000, dtype)
+        assert_same(codes, want)
+        want = decomposed.dequantize_per_tensor(codes, 0.5, 7, -30000, 30000, dtype)
+        assert_same(isobit.dequantize_per_tensor(codes, 0.5, 7, -30000, 30000, dtype), want)

@@ -12,11 +12,13 @@ NUMPY = {
     "f16": np.float16,
     "s8": np.int8,
     "u8": np.uint8,
+    "s16": np.int16,
+    "u16": np.uint16,
     "i32": np.int32,
     "i64": np.int64,
 }
 FLOATS = ("f32", "f64", "f16", "bf16")
-INTEGERS = ("s8", "u8", "i32", "i64")
+INTEGERS = ("s8", "u8", "s16", "u16", "i32", "i64")
 
 
 class BF16:

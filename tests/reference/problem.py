@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-TENSOR = re.compile(r"^(f32|f64|f16|bf16|s8|u8|i32|i64)(?:\[([0-9,]*)\])?$")
+TENSOR = re.compile(r"^(f32|f64|f16|bf16|s8|u8|s16|u16|i32|i64)(?:\[([0-9,]*)\])?$")
 
 
 @dataclass(frozen=True)

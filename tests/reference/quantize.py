@@ -13,7 +13,8 @@ class Rule:
         v = problem.values
         self.ct = ct
         self.groups = Groups(shape, problem.granularity, v)
-        self.qmin, self.qmax = scalar(v["qmin"], ct), scalar(v["qmax"], ct)
+        # As f64, which holds every i32.
+        self.qmin, self.qmax = np.float64(v["qmin"]), np.float64(v["qmax"])
         self.reciprocal = v.get("rounding", "nearest") == "reciprocal"
         self.scale = widen(scale, ct).reshape(-1)
         self.s = self.groups.spread(self.scale)
@@ -21,8 +22,8 @@ class Rule:
 
     def clamp(self, t):
         """Into [qmin, qmax], never -0."""
-        low = np.where(t < self.qmin, self.qmin, t)
-        return np.where(low > self.qmax, self.qmax, low) + self.ct(0)
+        low = np.where(t < self.qmin, self.qmin, t.astype(np.float64))
+        return np.where(low > self.qmax, self.qmax, low) + 0.0
 
     def usable_zero_point(self, zero_point):
         if zero_point is None:
@@ -31,7 +32,7 @@ class Rule:
         if dtype_name(zero_point) not in FLOATS:
             return z
         z = np.rint(z)
-        return self.clamp(np.where(np.isnan(z), self.ct(0), z))
+        return self.clamp(np.where(np.isnan(z), self.ct(0), z)).astype(self.ct)
 
     def quotient(self, x):
         """x / s, as a division unless the problem asks for the rounded reciprocal."""
@@ -40,11 +41,17 @@ class Rule:
         return x / self.s
 
     def quantize(self, x):
+        """The codes, exact, as f64."""
         t = np.rint(self.quotient(x)) + self.z
         return self.clamp(np.where(np.isnan(t), self.z, t))
 
+    def less_zero(self, q):
+        """q - z, rounded once. Of i32 codes it is exact in f64."""
+        codes = q if dtype_name(q) == "i32" else widen(q, self.ct)
+        return (codes - self.z.astype(np.float64)).astype(self.ct)
+
     def dequantize(self, q):
-        return (q - self.z) * self.s
+        return self.less_zero(q) * self.s
 
     def classes(self, x):
         """The masks inside, below, above; an element in none of them is nan."""
@@ -70,7 +77,7 @@ def dequantize(problem, q, scale, zero_point):
     name = problem.outputs["y"].dtype
     ct = compute_type(name)
     rule = Rule(problem, ct, q.shape, scale, zero_point)
-    return [store(rule.dequantize(widen(q, ct)), name)]
+    return [store(rule.dequantize(q), name)]
 
 
 def dequantize_backward(problem, grad_output, q, scale, zero_point):
@@ -82,7 +89,7 @@ def dequantize_backward(problem, grad_output, q, scale, zero_point):
     if out["grad_input"]:
         grad_input = store(dy * rule.s, out["grad_input"].dtype)
     if out["grad_scale"]:
-        ds = rule.groups.sums(dy * (widen(q, ct) - rule.z))
+        ds = rule.groups.sums(dy * rule.less_zero(q))
         grad_scale = store(ds, out["grad_scale"].dtype).reshape(scale.shape)
     if out["grad_zero_point"]:
         dz = ct(0) - rule.scale * rule.groups.sums(dy)
@@ -109,7 +116,7 @@ def fake_quantize_backward(problem, grad_output, x, scale, zero_point):
         grad_input = store(np.where(inside, dy, ct(0)), out["grad_input"].dtype)
     if out["grad_scale"]:
         v = rule.quotient(x)
-        e = np.where(inside, np.rint(v) - v, np.where(below, rule.qmin - rule.z, rule.qmax - rule.z))
+        e = np.where(inside, np.rint(v) - v, np.where(below, ct(rule.qmin) - rule.z, ct(rule.qmax) - rule.z))
         terms = np.where(inside | below | above, dy * e, ct(0))
         ds = rule.groups.sums(terms) * g
         grad_scale = store(ds, out["grad_scale"].dtype).reshape(scale.shape)

@@ -72,7 +72,7 @@ _OPS = {name: _define(name) for name in _GROUPINGS}
 _RANGES = {
     dtype: (-(1 << bits - 1), (1 << bits - 1) - 1) if code == 0 else (0, (1 << bits) - 1)
     for dtype, code, bits, _ in DTYPES
-    if bits <= 8 and code <= 1
+    if bits <= 16 and code <= 1
 }
 
 

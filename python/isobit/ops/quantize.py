@@ -90,9 +90,9 @@ def quantize_per_tensor(
     """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)``.
 
     As ``torch.ops.quantized_decomposed.quantize_per_tensor``. With a float ``dtype`` the codes
-    are floats that carry the straight-through gradient to ``input``. torch.int4 and torch.uint4 give
-    bytes (uint8) with two codes each, the lower half first, along the last dimension; the 8-bit
-    floats have a scale only. A float ``zero_point`` is
+    are floats that carry the straight-through gradient to ``input``. Integer codes are int8, uint8, int16,
+    uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
+    first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
     of dividing, which are PyTorch's bits on the CPU. ``out`` takes the result."""
     if not is_dynamo_compiling():
