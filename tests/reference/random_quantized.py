@@ -6,6 +6,10 @@ from .floats import FLOATS
 from .granularity import Groups
 from .ops import GRANULARITY
 
+# Of integer codes, without those of 4 bits.
+RANGES = {"s8": (-128, 127), "u8": (0, 255), "s16": (-(2**15), 2**15 - 1), "u16": (0, 2**16 - 1)}
+RANGES["i32"] = (-(2**31), 2**31 - 1)
+
 
 def granularity_field(d, granularity, shape):
     if granularity == "per_channel":
@@ -24,15 +28,18 @@ def quantized(d):
     stem, backward = d.op.split("_per_")[0], d.op.endswith("_backward")
     shape = d.shape(0 if granularity == "per_tensor" else 1, d.one_of(2, 4, 8))
     x = d.float_type()
-    code = d.one_of("s8", "u8", "s8", "u8", *FLOATS)
+    stored = stem == "dequantize" or d.op.startswith("quantize") and not backward
+    code = d.one_of("s8", "u8", "s8", "u8", *(("s16", "u16", "i32") if stored else ()), *FLOATS)
     point = d.one_of("none", "i32", "i64", "s8", "u8", "f32", *FLOATS)
-    if {point, code} == {"s8", "u8"}:
+    if code not in FLOATS and point in ("s8", "u8") and point != code:
         point = "i32"
-    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(point if code in FLOATS else code, (-256, 256))
+    low, high = RANGES.get(code) or ((-256, 256) if point == "i32" else RANGES.get(point, (-256, 256)))
     if stem in ("choose_qparams", "dynamic_quantize"):
-        code = d.one_of("s8", "u8")
-        low, high = {"s8": (-128, 127), "u8": (0, 255)}[code]
+        code = d.one_of("s8", "u8", "s16", "u16")
+        low, high = RANGES[code]
         low, high = d.one_of((low, high), (0, high), (max(low, -8), 7), (low, 0), (0, 0))
+    elif code == "i32":  # bounds that an f32 holds, or the last code
+        low, high = d.one_of((low, high), (-(2**24), 2**24), (-100, high))
     elif d.chance(0.5):
         low, high = sorted(int(v) for v in d.rng.integers(low, high + 1, 2))
     elif stem == "fake_quantize" and point not in ("s8", "u8") and d.chance(0.3):
@@ -66,7 +73,7 @@ def quantized(d):
         fields.append(f"q={code}")
     if d.chance(0.8):
         fields.append(f"grad_scale={scale}")
-    elif stem == "dequantize" and d.chance(0.5):
+    elif stem == "dequantize" and code != "i32" and d.chance(0.5):
         fields = [f for f in fields if not f.startswith("q=")] + ["q=none"]
     if point in FLOATS and d.chance(0.8):
         fields.append(f"grad_zero_point={point}")
@@ -97,7 +104,8 @@ def fill_quantized(d):
             inputs.append(codes(d, spec.dtype, shape))
         elif name == "x" and not d.op.startswith(("choose", "dynamic")):
             # Ties, values around the limits and beyond, and any.
-            steps = d.rng.integers(2 * max(low, -600) - 40, 2 * min(high, 600) + 41, shape) * 0.5
+            first, last = d.one_of((low, high), np.clip((low, high), -600, 600))
+            steps = d.rng.integers(2 * first - 40, 2 * last + 41, shape) * 0.5
             loose = d.rng.standard_normal(shape) * 40
             values = np.where(d.rng.random(shape) < 0.5, steps, loose) * spread
             inputs.append(d.stored(d.salted(values), spec.dtype))
@@ -125,6 +133,6 @@ def zero_points(d, dtype, low, high, shape):
 
 
 def codes(d, dtype, shape):
-    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(dtype, (-256, 256))
+    low, high = RANGES.get(dtype, (-256, 256))
     values = d.rng.integers(low, high + 1, shape)
     return d.stored(values if dtype not in FLOATS else d.salted(values), dtype)
