@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -162,8 +163,8 @@ class ObservedFakeQuantize(FakeQuantizer):
         if not self._has_observed and x.numel():
             self._look()
         scale, zero_point = self.scale, self.zero_point
-        if not scale.numel():
-            shape = self.scheme.grouping.parameter_shape(x.shape)
+        shape = None if self._has_observed and scale.numel() else self.scheme.grouping.parameter_shape(x.shape)
+        if shape is not None and math.prod(shape) != scale.numel():  # not known yet, or of another weight it is for
             return Parameters(scale.new_ones(shape), zero_point.new_full(shape, self.scheme.middle))
         if wants_derivative(x):
             scale, zero_point = scale.clone(), zero_point.clone()

@@ -18,6 +18,7 @@ SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
+MOST = torch.finfo(torch.float32).max
 ROUNDINGS = ("nearest", "reciprocal")
 
 
@@ -134,7 +135,9 @@ class MinMaxObserver(FollowsData):
 
     def is_new(self) -> bool:
         """Whether nothing was seen. On a GPU it waits, until something was."""
-        if not self._has_seen and not torch.compiler.is_compiling():
+        if self.min_val.numel() == 0:  # also where it was emptied by hand
+            self._has_seen = False
+        elif not self._has_seen and not torch.compiler.is_compiling():
             self._has_seen = has_value(self.min_val) and not is_new(self)
         return not self._has_seen
 
@@ -144,11 +147,12 @@ class MinMaxObserver(FollowsData):
             self._start(self.scheme.grouping.parameter_shape(shape))
 
     def _start(self, shape: Sequence[int] | None = None) -> None:
-        """The range of nothing, from infinity down to -infinity; of no elements where their number is not known."""
+        """The range of nothing, from the largest number down to the smallest; of no elements where their number is not
+        known. An average of such ranges is one; of infinities it would be a NaN."""
         if shape is None:
             shape = () if self.scheme.grouping.name == "per_tensor" else (0,)
-        self.min_val = self.min_val.new_full(shape, torch.inf)
-        self.max_val = self.max_val.new_full(shape, -torch.inf)
+        self.min_val = self.min_val.new_full(shape, MOST, dtype=torch.float32)
+        self.max_val = self.max_val.new_full(shape, -MOST, dtype=torch.float32)
         self._has_seen = False
 
     @torch.no_grad()
@@ -157,13 +161,15 @@ class MinMaxObserver(FollowsData):
         if x.numel() == 0:
             return x
         low, high = self.extremes(x.detach())
-        if self.min_val.numel():
-            if low.shape != self.min_val.shape:
-                raise ValueError(
-                    f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
-                    f"those before had {list(self.min_val.shape)}"
-                )
-            low, high = self.merge(low, high)
+        if low.shape == self.min_val.shape:
+            new = self.min_val > self.max_val  # the range of nothing, whoever wrote it
+            least, most = self.merge(low, high)
+            low, high = torch.where(new, low, least), torch.where(new, high, most)
+        elif not self.is_new():
+            raise ValueError(
+                f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
+                f"those before had {list(self.min_val.shape)}"
+            )
         set_buffer(self, "min_val", low)
         set_buffer(self, "max_val", high)
         self._has_seen = True
@@ -171,7 +177,7 @@ class MinMaxObserver(FollowsData):
 
     @torch.no_grad()
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero_point): float32 (float64 of a double() module) and int32, [] or one for each range."""
+        """(scale, zero_point): float32 (float64 of float64 data) and int32, [] or one for each range."""
         if self.is_new():
             warnings.warn(f"{type(self).__name__} has seen nothing yet: its scale is 1", stacklevel=2)
             shape = self.min_val.shape if self.min_val.numel() else ()
@@ -179,7 +185,7 @@ class MinMaxObserver(FollowsData):
         return self.scheme.choose_for_range(self.min_val, self.max_val)
 
     def reset_min_max_vals(self) -> None:
-        """Forgets what was seen."""
+        """Forgets what was seen, its type and the number of its channels, too."""
         self._start()
 
     def restart(self) -> None:
@@ -221,10 +227,9 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         c, least, most = self.averaging_constant, self.min_val, self.max_val
-        new = least > most  # the range of nothing, whoever wrote it
-        if c != 0:  # else not even by an infinity, which times 0 is a NaN
-            least, most = least + c * (low - least), most + c * (high - most)
-        return torch.where(new, low, least), torch.where(new, high, most)
+        if c == 0:  # not even by an infinity, which times 0 is a NaN
+            return least, most
+        return least + c * (low - least), most + c * (high - most)
 
 
 class PerChannelMinMaxObserver(MinMaxObserver):

@@ -1,0 +1,112 @@
+"""isobit.nn before a first batch, or as if there had been none: averages, shapes that turn out otherwise, resets."""
+
+import pytest
+import torch
+from isobit.nn import (
+    FakeQuantizedLinear,
+    HistogramObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MSEObserver,
+    ObservedFakeQuantize,
+    PerChannelMinMaxObserver,
+    convert,
+    prepare,
+)
+from kit import assert_same, draw
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
+each_observer = pytest.mark.parametrize("kind", OBSERVERS)
+CHANNELS = {"observer": PerChannelMinMaxObserver, "dtype": torch.qint8, "qscheme": torch.per_channel_symmetric}
+
+
+@each_observer
+@pytest.mark.parametrize("keywords", ({}, {"multi_avg_fn": get_ema_multi_avg_fn(0.9)}), ids=("swa", "ema"))
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_averages_of_ranges_of_nothing_are_numbers(kind, keywords, dynamic):
+    model = ObservedFakeQuantize(kind, is_dynamic=dynamic)
+    average, x = AveragedModel(model, use_buffers=True, **keywords), draw(5, 8)
+    for _ in range(3):
+        average.update_parameters(model)
+    assert average.module.activation_post_process.is_new()
+    y = model(x)
+    for _ in range(3):
+        average.update_parameters(model)
+    assert not any(value.isnan().any() for value in average.state_dict().values())
+    assert_same(average.module.train()(x), y)  # which starts from this batch
+
+
+@each_observer
+@pytest.mark.filterwarnings("ignore:.*infinities")
+def test_a_first_batch_is_its_range_whatever_it_is(kind):
+    for x in (torch.full((3,), torch.inf), torch.full((3,), -torch.inf), draw(3, dtype=torch.float64) * 1e300):
+        observer = kind()
+        observer(x)
+        if not observer.is_new():
+            assert_same((observer.min_val, observer.max_val), observer.extremes(x))
+
+
+def test_a_quantizer_shared_by_weights_of_other_shapes():
+    """Before it saw something it has the shape of the first; its scale is 1 for each."""
+    by = ObservedFakeQuantize(**CHANNELS)
+    layers = [FakeQuantizedLinear(16, n, weight_fake_quantizer=by) for n in (8, 24)]
+    for layer in layers:
+        alone = FakeQuantizedLinear(16, layer.out_features, weight_fake_quantizer=ObservedFakeQuantize(**CHANNELS))
+        alone.load_state_dict({"weight": layer.weight, "bias": layer.bias}, strict=False)
+        with pytest.warns(UserWarning, match="nothing yet"):
+            y = layer.eval()(draw(3, 16))
+            assert_same(y, alone.eval()(draw(3, 16)))
+            assert_same(convert(layer)(draw(3, 16)), y.detach())
+    layers[1].train()(draw(3, 16))
+    assert by.scale.shape == (24,)
+    with pytest.raises(ValueError, match=r"shape \[8\], those before had \[24\]"):
+        layers[0].train()(draw(3, 16))
+
+
+@each_observer
+def test_a_reset_observer_is_as_new(kind):
+    observer, fresh = kind(), kind()
+    observer(draw(5, dtype=torch.float64))
+    observer.reset_min_max_vals()
+    for name, value in fresh.state_dict().items():
+        assert_same(observer.state_dict()[name], value)
+    observer(draw(5)), fresh(draw(5))
+    assert_same(observer.calculate_qparams(), fresh.calculate_qparams())
+
+
+def test_a_reset_observer_takes_other_channels():
+    observer = PerChannelMinMaxObserver()
+    observer(draw(5, 3, dtype=torch.float64))
+    observer.reset_min_max_vals()
+    assert observer.min_val.shape == (0,) and observer.min_val.dtype == torch.float32  # as torch.ao's
+    observer(draw(4, 3))
+    assert observer.calculate_qparams()[0].shape == (4,)
+
+
+@each_observer
+def test_an_observer_emptied_by_hand_has_seen_nothing(kind):
+    """As torch.ao's code empties its observers."""
+    observer, fresh = kind(), kind()
+    observer(draw(5) * 9)
+    observer.min_val, observer.max_val = torch.empty(0), torch.empty(0)
+    assert observer.is_new()
+    with pytest.warns(UserWarning, match="nothing yet"):
+        assert_same(observer.calculate_qparams(), (torch.tensor(1.0), torch.tensor(0, dtype=torch.int32)))
+    observer(draw(5)), fresh(draw(5))
+    assert_same(observer.calculate_qparams(), fresh.calculate_qparams())
+
+
+@pytest.mark.parametrize("byte", (0, 255))
+def test_memory_that_holds_anything_is_loaded_over(byte):
+    """to_empty of what was not on meta leaves values undefined, as for every module."""
+    static = {"dtype": torch.int8, "granularity": "per_channel", "is_dynamic": False}
+    model = prepare(torch.nn.Linear(8, 4), static, ObservedFakeQuantize.with_args(observer=HistogramObserver))
+    model(draw(5, 8))
+    state, want = {k: v.clone() for k, v in model.state_dict().items()}, model.eval()(draw(5, 8))
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for value in (*model.parameters(), *model.buffers()):
+            value.reshape(-1).view(torch.uint8).fill_(byte)
+    model.load_state_dict(state)
+    assert_same(model.eval()(draw(5, 8)), want)
