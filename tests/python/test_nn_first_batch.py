@@ -14,6 +14,7 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
+from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
@@ -95,6 +96,24 @@ def test_an_observer_emptied_by_hand_has_seen_nothing(kind):
         assert_same(observer.calculate_qparams(), (torch.tensor(1.0), torch.tensor(0, dtype=torch.int32)))
     observer(draw(5)), fresh(draw(5))
     assert_same(observer.calculate_qparams(), fresh.calculate_qparams())
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+    def right_inverse(self, x):
+        return x / 2
+
+
+@pytest.mark.parametrize("keywords", ({}, CHANNELS), ids=("tensor", "channels"))
+def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
+    module, plain = ObservedFakeQuantize(**keywords), ObservedFakeQuantize(**keywords)
+    parametrize.register_parametrization(module, "scale", Doubled())
+    for factor in (1, 3):
+        assert_same(module(draw(5, 8) * factor), plain(draw(5, 8) * factor))
+        assert_same(module.scale, plain.scale)
+    assert_same(module.eval()(draw(5, 8)), plain.eval()(draw(5, 8)))
 
 
 @pytest.mark.parametrize("byte", (0, 255))

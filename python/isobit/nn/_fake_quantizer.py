@@ -92,6 +92,15 @@ def write(t: Tensor, value: Tensor) -> None:
         t.copy_(value)
 
 
+def assign(module: torch.nn.Module, name: str, value: Tensor) -> None:
+    """Writes a parameter or a buffer in place; what torch.nn.utils.parametrize made of it through its right_inverse."""
+    now: Tensor = getattr(module, name)
+    if name in module._modules.get("parametrizations", ()):
+        setattr(module, name, value.to(now.dtype))
+    else:
+        write(now, value)
+
+
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a buffer in place, or anew where its shape or its type comes with the data."""
     buffer, compiling = getattr(module, name), torch.compiler.is_compiling()
@@ -102,7 +111,7 @@ def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
             f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
         )
     if buffer.shape == value.shape and buffer.dtype == value.dtype:
-        write(buffer, value)
+        assign(module, name, value)
         return
     fresh = value.detach().clone()  # not an alias: the next write is in place
     if not compiling and fresh.is_inference():  # it is written when the mode it was computed in has ended

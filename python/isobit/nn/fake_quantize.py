@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import parametrize
 
 from .._explain import check_kinds
 from .._transforms import is_traced
-from ._fake_quantizer import FakeQuantizer, Parameters, has_value, is_exporting, version_of, write
+from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
 from ._scheme import Grouping, Scheme, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
@@ -132,20 +131,13 @@ class FakeQuantize(FakeQuantizer):
             scale = self._usual_scale(x.detach())
         if torch._C._functorch.is_batchedtensor(scale):
             raise RuntimeError("FakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()")
-        self._set("scale", scale)
+        assign(self, "scale", scale.reshape(self.scale.shape))
         if self.zero_point is not None and zero_point is not None:
-            self._set("zero_point", zero_point)
+            assign(self, "zero_point", zero_point.reshape(self.zero_point.shape))
         write(self.initialized, torch.ones_like(self.initialized))
         self._has_started = True
         if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
-
-    def _set(self, name: str, value: Tensor) -> None:
-        parameter = getattr(self, name)
-        if parametrize.is_parametrized(self, name):
-            setattr(self, name, value.reshape(parameter.shape).to(parameter.dtype))
-        else:
-            write(parameter, value.reshape(parameter.shape))
 
     def _usual_scale(self, x: Tensor) -> Tensor:
         """LSQ's: twice the mean size of x over the root of the largest code."""
