@@ -189,11 +189,12 @@ class FakeQuantizer(FollowsData):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.is_faking() and not (self.training and self.is_observing()):
+        faking = self.is_faking()
+        if not faking and not (self.training and self.is_observing()):
             return x
         check_input(self, x)
         parameters = self.parameters_for(x)
-        return self.scheme.fake_quantize(x, *parameters) if self.is_faking() else x
+        return self.scheme.fake_quantize(x, *parameters) if faking else x
 
     def restart(self) -> None:
         for name, on in self._on.items():
@@ -212,7 +213,7 @@ class FakeQuantizer(FollowsData):
             flag = self._buffers[name]
             seen, version = self._seen.get(name, (None, None))
             assert flag is not None
-            if (flag is not seen or version is None or version_of(flag) != version) and has_value(flag):
+            if (flag is not seen or version is None or flag._version != version) and has_value(flag):
                 self._on[name], self._seen[name] = bool(flag.any()), (flag, version_of(flag))
         return self._on[name]
 

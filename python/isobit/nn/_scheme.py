@@ -235,7 +235,9 @@ class Scheme:
         """The same for values from low to high."""
         scale, zero_point = self._chosen("per_token", torch.stack([low, high], -1))
         scale, zero_point = scale.squeeze(-1), zero_point.squeeze(-1)
-        if self.eps > 0:
+        if self.eps > 0 and self.symmetric:
+            scale = scale.clamp(min=self.eps)
+        elif self.eps > 0:
             small = scale < self.eps
             scale = torch.where(small, torch.full_like(scale, self.eps), scale)
             # choose_qparams' rule for the scale that was raised

@@ -166,8 +166,10 @@ class ObservedFakeQuantize(FakeQuantizer):
         shape = None if self._has_observed and scale.numel() else self.scheme.grouping.parameter_shape(x.shape)
         if shape is not None and math.prod(shape) != scale.numel():  # not known yet, or of another weight it is for
             return Parameters(scale.new_ones(shape), zero_point.new_full(shape, self.scheme.middle))
-        if wants_derivative(x):
-            scale, zero_point = scale.clone(), zero_point.clone()
+        if wants_derivative(x):  # autograd keeps what is used of them, and the next batch writes over it
+            scale = scale.clone()
+            if not self.scheme.centred:
+                zero_point = zero_point.clone()
         return Parameters(scale, zero_point)
 
     def _look(self) -> None:

@@ -161,14 +161,15 @@ class MinMaxObserver(FollowsData):
         if x.numel() == 0:
             return x
         low, high = self.extremes(x.detach())
-        if low.shape == self.min_val.shape:
-            new = self.min_val > self.max_val  # the range of nothing, whoever wrote it
+        least, most = self.min_val, self.max_val
+        if low.shape == least.shape:
+            new = least > most  # the range of nothing, whoever wrote it
             least, most = self.merge(low, high)
             low, high = torch.where(new, low, least), torch.where(new, high, most)
         elif not self.is_new():
             raise ValueError(
                 f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
-                f"those before had {list(self.min_val.shape)}"
+                f"those before had {list(least.shape)}"
             )
         set_buffer(self, "min_val", low)
         set_buffer(self, "max_val", high)
