@@ -11,6 +11,8 @@ from ._fake_quantizer import check_module
 from .prepare import without_fast_path
 
 
+@torch.inference_mode(False)  # whose tensors are of no use when it has ended
+@torch.no_grad()
 def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     """The module as it is served: in eval mode, with every part that has a ``served()`` form in that form:
     integer codes for weights, fixed scales and zero points for activations. Other parts stay as they are.

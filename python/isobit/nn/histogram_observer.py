@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._fake_quantizer import check_input, leaf
+from ._fake_quantizer import check_input, leaf, write
 from ._scheme import Grouping, quotient
 from .observers import EPS, MinMaxObserver
 
@@ -48,6 +48,7 @@ class HistogramObserver(MinMaxObserver):
     depend on threads, layouts, or the order of batches within one range."""
 
     histogram: Tensor
+    types_of_data = ("min_val", "max_val", "histogram")
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class HistogramObserver(MinMaxObserver):
         counts = _counts(values, *ends, self.bins)
         if before is not None:
             counts += _widened(self.histogram, *before, *ends)
-        self.histogram.copy_(counts)
+        write(self.histogram, counts)
         return x
 
     @_not_compiled
@@ -107,7 +108,7 @@ class HistogramObserver(MinMaxObserver):
 
     def reset_min_max_vals(self) -> None:
         super().reset_min_max_vals()
-        self.histogram.zero_()
+        write(self.histogram, torch.zeros_like(self.histogram))
 
     def restart(self) -> None:
         self.reset_min_max_vals()

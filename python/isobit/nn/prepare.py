@@ -21,6 +21,8 @@ _LINEAR: _Types = (torch.nn.Linear,)
 _EMBEDDING: _Types = (torch.nn.Embedding, Embedding)
 
 
+@torch.inference_mode(False)  # whose tensors are of no use when it has ended
+@torch.no_grad()
 def prepare(
     module: torch.nn.Module,
     weight: Any = None,

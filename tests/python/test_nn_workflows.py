@@ -1,0 +1,78 @@
+"""isobit.nn in what programs do around it: modes, conversions, checkpoints of activations."""
+
+import copy
+
+import pytest
+import torch
+from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, convert, prepare
+from kit import assert_same, draw
+
+CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
+STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
+LEARNED = CHANNEL | {"range_learning": True, "is_dynamic": False}
+MODELS = {
+    "dynamic": (CHANNEL, {"dtype": torch.int8, "granularity": "per_token"}),
+    "static": (CHANNEL | {"is_dynamic": False}, STATIC),
+    "groups": ({"dtype": "int4", "group_size": 4, "is_dynamic": False}, ObservedFakeQuantize),
+    "histogram": (CHANNEL | {"is_dynamic": False}, ObservedFakeQuantize.with_args(observer=HistogramObserver)),
+    "learned": (LEARNED, FakeQuantize),
+}
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def plain():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+
+
+def model_of(name):
+    return prepare(plain(), *MODELS[name])
+
+
+def gradient(model, x):
+    x = x.clone().requires_grad_()
+    model(x).sum().backward()
+    return x.grad
+
+
+@each_model
+def test_what_is_converted_in_inference_mode_is_used_outside(name):
+    model, x = model_of(name), draw(5, 8)
+    model(x)
+    with torch.inference_mode():
+        inside = convert(model)
+    outside = convert(model)
+    assert_same(gradient(inside, x), gradient(outside, x))
+    inside.load_state_dict(outside.state_dict())
+    assert not any(value.is_inference() for value in inside.state_dict().values())
+
+
+@each_model
+def test_what_is_prepared_in_inference_mode_is_trained_outside(name):
+    model = plain()
+    with torch.inference_mode():
+        inside = prepare(model, *MODELS[name])
+    outside = model_of(name)
+    for _ in range(2):
+        assert_same(gradient(inside, draw(5, 8)), gradient(outside, draw(5, 8)))
+    inside.load_state_dict(outside.state_dict())
+
+
+def test_a_histogram_made_in_inference_mode():
+    with torch.inference_mode():
+        observer = HistogramObserver()
+    fresh = HistogramObserver()
+    for x in (draw(9), draw(5) * 3):
+        observer(x), fresh(x)
+    assert_same(observer.calculate_qparams(), fresh.calculate_qparams())
+    observer.reset_min_max_vals()
+    assert not observer.histogram.any()
+
+
+def test_a_histogram_stays_whole_numbers():
+    observer, x = HistogramObserver(), draw(9)
+    observer(x)
+    other = copy.deepcopy(observer).type(torch.float32)  # which converts every buffer, unlike to(dtype)
+    for each in (observer, other):
+        each(x * 2)
+    assert_same(other.histogram, observer.histogram)
