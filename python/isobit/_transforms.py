@@ -27,6 +27,11 @@ def is_traced() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
+def is_recomputed() -> bool:
+    """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do."""
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+
+
 def _transforms() -> list[Any]:
     """Which of torch.func's transforms are active, from the outermost to the innermost."""
     return [i.key() for i in torch._C._functorch.get_interpreter_stack() or ()]

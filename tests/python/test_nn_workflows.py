@@ -1,11 +1,13 @@
 """isobit.nn in what programs do around it: modes, conversions, checkpoints of activations."""
 
 import copy
+import functools
 
 import pytest
 import torch
 from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, convert, prepare
 from kit import assert_same, draw
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
 STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
@@ -76,3 +78,30 @@ def test_a_histogram_stays_whole_numbers():
     for each in (observer, other):
         each(x * 2)
     assert_same(other.histogram, observer.histogram)
+
+
+@each_model
+@pytest.mark.parametrize("reentrant", (True, False))
+def test_a_forward_that_is_run_again_observes_nothing(name, reentrant):
+    """What backward computes again has the bits of the first time, and averages and counts take a batch once."""
+    model, again = model_of(name), model_of(name)
+    for factor in (1, 3, 2):
+        x = draw(5, 8) * factor
+        want = gradient(model, x)
+        assert_same(gradient(lambda x: checkpoint(again, x, use_reentrant=reentrant), x), want)
+    for key, value in model.state_dict().items():
+        assert_same(again.state_dict()[key], value)
+    for p, q in zip(model.parameters(), again.parameters(), strict=True):
+        assert_same(q.grad, p.grad)
+
+
+@each_model
+def test_selective_checkpoints_find_what_they_kept(name):
+    def policy(context, op, *args, **keywords):
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    model, again = model_of(name), model_of(name)
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+    for x in (draw(5, 8), draw(5, 8) * 3):
+        got = gradient(lambda x: checkpoint(again, x, use_reentrant=False, context_fn=contexts), x)
+        assert_same(got, gradient(model, x))

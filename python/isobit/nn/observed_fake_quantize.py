@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import wants_derivative
+from .._transforms import is_recomputed, wants_derivative
 from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
@@ -52,11 +52,12 @@ class ObservedFakeQuantize(FakeQuantizer):
 
     ``forward(x)``: x of any float dtype; in training mode the observer sees x first, unless
     ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
-    ``disable_fake_quant()``. In eval mode nothing is observed. The gradient is the straight-through
-    estimate, 0 where x fell outside the range. ``scale`` and ``zero_point`` (int32) are buffers, with one
-    element for each channel, group or block, and empty before the first batch where their number is not known
-    yet. Without a first batch the scale is 1, with a warning. The scale has the type that the data gives it,
-    whatever ``to(dtype)`` makes of the model. ``convert`` makes of it a module with the parameters as they are."""
+    ``disable_fake_quant()``. In eval mode nothing is observed, nor where torch.utils.checkpoint runs a forward
+    again. The gradient is the straight-through estimate, 0 where x fell outside the range. ``scale`` and
+    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, and empty before the
+    first batch where their number is not known yet. Without a first batch the scale is 1, with a warning. The
+    scale has the type that the data gives it, whatever ``to(dtype)`` makes of the model. ``convert`` makes of it
+    a module with the parameters as they are."""
 
     scale: Tensor
     zero_point: Tensor
@@ -146,8 +147,9 @@ class ObservedFakeQuantize(FakeQuantizer):
 
     @torch.no_grad()
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Shows x to the observer, and takes over its parameters."""
-        self.activation_post_process(x.detach())
+        """Shows x to the observer, unless it saw it, and takes over its parameters."""
+        if not is_recomputed():
+            self.activation_post_process(x.detach())
         scale, zero_point = self.calculate_qparams()
         set_buffer(self, "scale", scale)
         set_buffer(self, "zero_point", zero_point)
