@@ -27,6 +27,11 @@ def is_traced() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
+def is_watched() -> bool:
+    """Whether a trace or a dispatch mode, as of make_fx and of selective checkpoints, takes down each op."""
+    return is_traced() or torch._C._len_torch_dispatch_stack() > 0
+
+
 def is_recomputed() -> bool:
     """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do."""
     return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1

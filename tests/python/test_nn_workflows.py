@@ -5,8 +5,16 @@ import functools
 
 import pytest
 import torch
-from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, convert, prepare
+from isobit.nn import (
+    FakeQuantize,
+    HistogramObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    ObservedFakeQuantize,
+    convert,
+    prepare,
+)
 from kit import assert_same, draw
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -18,6 +26,7 @@ MODELS = {
     "groups": ({"dtype": "int4", "group_size": 4, "is_dynamic": False}, ObservedFakeQuantize),
     "histogram": (CHANNEL | {"is_dynamic": False}, ObservedFakeQuantize.with_args(observer=HistogramObserver)),
     "learned": (LEARNED, FakeQuantize),
+    "columns": (CHANNEL, ObservedFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
 
@@ -105,3 +114,11 @@ def test_selective_checkpoints_find_what_they_kept(name):
     for x in (draw(5, 8), draw(5, 8) * 3):
         got = gradient(lambda x: checkpoint(again, x, use_reentrant=False, context_fn=contexts), x)
         assert_same(got, gradient(model, x))
+
+
+@each_model
+def test_an_aten_graph_after_one_batch(name):
+    model, x = model_of(name), draw(5, 8)
+    model(x)
+    graph = make_fx(model.eval())(x)
+    assert_same(graph(x * 2).detach(), model(x * 2).detach())

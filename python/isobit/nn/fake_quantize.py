@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_recomputed, is_traced
+from .._transforms import is_watched
 from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
 from ._scheme import Grouping, Scheme, code_type, quotient
 
@@ -176,7 +176,7 @@ class FakeQuantize(FakeQuantizer):
             _warn_replicas(x)
             self.set_scale(x)
         elif not torch.compiler.is_compiling():
-            if self._start is not None and not is_traced() and not is_recomputed():
+            if self._start is not None and not is_watched():
                 self._check_start()
             elif x.numel() > 0:
                 self._warn_unset()

@@ -148,8 +148,9 @@ class ObservedFakeQuantize(FakeQuantizer):
     @torch.no_grad()
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shows x to the observer, unless it saw it, and takes over its parameters."""
-        if not is_recomputed():
-            self.activation_post_process(x.detach())
+        if is_recomputed():
+            return self.calculate_qparams()
+        self.activation_post_process(x.detach())
         scale, zero_point = self.calculate_qparams()
         set_buffer(self, "scale", scale)
         set_buffer(self, "zero_point", zero_point)
