@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import pickle
 
 import pytest
 import torch
@@ -114,6 +115,16 @@ def test_selective_checkpoints_find_what_they_kept(name):
     for x in (draw(5, 8), draw(5, 8) * 3):
         got = gradient(lambda x: checkpoint(again, x, use_reentrant=False, context_fn=contexts), x)
         assert_same(got, gradient(model, x))
+
+
+def test_a_copy_of_a_compiled_module_is_its_own():
+    module, x = ObservedFakeQuantize(), draw(5, 8)
+    module.compile(backend="eager")
+    module(x)
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        copied.disable_fake_quant()
+        assert_same(copied(x), x)
+        assert module.is_faking()
 
 
 @each_model

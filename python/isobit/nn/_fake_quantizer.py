@@ -167,7 +167,8 @@ class FakeQuantizer(FollowsData):
 
     ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the module's two
     duties: buffers of one uint8, as torch.ao's. Compiled code follows the methods that switch them, and what a state
-    loads; not what is written into the buffers."""
+    loads; not what is written into the buffers. Other code follows that, too, where torch counts it as a write: not
+    torch.distributed.broadcast of a buffer, nor ``.data``."""
 
     scheme: Scheme
 
@@ -219,7 +220,7 @@ class FakeQuantizer(FollowsData):
 
     def __getstate__(self) -> dict[str, Any]:
         # Of a copy's flags nothing was seen: their versions begin anew.
-        return {**self.__dict__, "_on": dict(self._on), "_seen": {}}
+        return {**super().__getstate__(), "_on": dict(self._on), "_seen": {}}
 
     def is_faking(self) -> bool:
         return self._is_on("fake_quant_enabled")
