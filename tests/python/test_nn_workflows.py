@@ -16,6 +16,7 @@ from isobit.nn import (
 )
 from kit import assert_same, draw
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -133,3 +134,26 @@ def test_an_aten_graph_after_one_batch(name):
     model(x)
     graph = make_fx(model.eval())(x)
     assert_same(graph(x * 2).detach(), model(x * 2).detach())
+
+
+def test_training_asks_once_whether_scales_were_set():
+    """On a GPU asking waits, and cannot be captured in a graph."""
+
+    class Asked(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), keywords=None):
+            Asked.count += function is torch.ops.aten._local_scalar_dense.default
+            return function(*args, **keywords or {})
+
+    module, other, x = FakeQuantize(), FakeQuantize(), draw(5, 8)
+    module(x), module(x)
+    with Asked():
+        module(x), module.eval()(x)
+    assert Asked.count == 0
+    other.initialized.copy_(module.initialized)
+    other(x * 9)
+    assert other.scale == 1  # it was set, whoever did it
+    module.initialized.zero_()
+    module.train()(x * 9)
+    assert module.scale != other.scale and module.initialized

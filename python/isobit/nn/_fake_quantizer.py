@@ -260,7 +260,7 @@ class FakeQuantizer(FollowsData):
             state_dict.setdefault(prefix + name, self._buffers[name])
         super()._load_from_state_dict(state_dict, prefix, *args)
         self._seen = {}  # a tensor whose contents were swapped may have the version that was seen
-        for name in _FLAGS:
+        for name in self._on:
             self._is_on(name)  # for compiled code
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import is_watched
-from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
+from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
 from ._scheme import Grouping, Scheme, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
@@ -102,7 +102,7 @@ class FakeQuantize(FakeQuantizer):
         self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
         # Not a bool: averages of models subtract buffers.
         self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8, device=device))
-        self._has_started = False
+        self._on["initialized"] = False
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -110,8 +110,7 @@ class FakeQuantize(FakeQuantizer):
         self.scale.fill_(1)
         if self.zero_point is not None:
             self.zero_point.zero_()
-        self.initialized.zero_()
-        self._has_started = False
+        self._switch("initialized", False)
 
     @property
     def rounding(self) -> str:
@@ -134,8 +133,7 @@ class FakeQuantize(FakeQuantizer):
         assign(self, "scale", scale.reshape(self.scale.shape))
         if self.zero_point is not None and zero_point is not None:
             assign(self, "zero_point", zero_point.reshape(self.zero_point.shape))
-        write(self.initialized, torch.ones_like(self.initialized))
-        self._has_started = True
+        self._switch("initialized", True)
         if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
 
@@ -166,7 +164,7 @@ class FakeQuantize(FakeQuantizer):
             )
 
     def _warn_unset(self) -> None:
-        if self._has_started or not has_value(self.initialized) or self._started():
+        if self._started() or not has_value(self.initialized):
             return
         if bool((self.scale == 1).all()):
             warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
@@ -187,7 +185,7 @@ class FakeQuantize(FakeQuantizer):
             if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
                 return self._with_scaled_gradients(n)
         scale, zero_point = self.scale, self.zero_point
-        if not self._has_started and torch.is_grad_enabled():
+        if torch.is_grad_enabled() and not self._on["initialized"]:
             # Autograd keeps them, and the first batch writes over them.
             scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()
         return Parameters(scale, zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
@@ -201,14 +199,10 @@ class FakeQuantize(FakeQuantizer):
         return Parameters(_Scaled.apply(self.scale, factor), zero_point)
 
     def _started(self) -> bool:
-        """Whether scales were set. Where one cannot look into the buffer, as in compiled code, what was seen before."""
-        if not torch.compiler.is_compiling() and has_value(self.initialized):
-            self._has_started = bool(self.initialized)
-        return self._has_started
-
-    def _load_from_state_dict(self, *args: Any) -> None:
-        super()._load_from_state_dict(*args)
-        self._has_started = has_value(self.initialized) and bool(self.initialized)
+        """Whether scales were set: looked into until they were, whoever did it."""
+        if not torch.compiler.is_compiling() and not self._on["initialized"]:
+            self._seen.pop("initialized", None)
+        return self._is_on("initialized")
 
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
