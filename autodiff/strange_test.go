@@ -92,3 +92,14 @@ func TestBytesThatAreNoBools(t *testing.T) {
 	_, _, err := ReadSafetensors(&file)
 	require.ErrorContains(t, err, `"mask": element 2 is a byte of 2; want 0 or 1`)
 }
+
+// Loops over rows of nothing took as long as the other extents said: years.
+func TestEmptyTensorsOfLargeExtents(t *testing.T) {
+	be := NewCPU()
+	x := Zeros(be, math.MaxInt, 0)
+	_, of := x.Sort(1)
+	for _, y := range []interface{ Err() error }{of, x.Softmax(1), x.LogSoftmax(1), x.CumSum(1), Cat(1, x, x), x.Cast(tensor.F16).Softmax(1)} {
+		require.NoError(t, y.Err())
+	}
+	require.ErrorContains(t, Zeros(be, 2, 0).Select(0, Ints(be, []int64{2})).Err(), "index 0 is 2; want 0 to 1")
+}
