@@ -3,6 +3,7 @@ package plans_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,4 +48,19 @@ func requireNoAllocation(t *testing.T, c *testcase.Case, o testcase.Options) {
 	assert.Zero(t, testing.AllocsPerRun(5, func() { err = plan.Run(0, workspace, args) }), "Run: %s", c.Text)
 	require.NoError(t, err)
 	assert.Zero(t, testing.AllocsPerRun(5, func() { err = plan.CanImplement(args) }), "CanImplement: %s", c.Text)
+}
+
+// Goroutines that are started anew, as all are where runs are rare, take no memory either.
+func TestNoAllocationByGoroutines(t *testing.T) {
+	c := caseOf(t, testcase.Small, "grid_sample_backward grad_output=f32[2,8,40,41] input=f32[2,8,33,31] grid=f32[2,40,41,2] mode=bicubic")
+	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 8})
+	require.NoError(t, err)
+	placed, workspace, free := c.Place(plan, testcase.Options{})
+	defer free()
+	args := placed.Views()
+	assert.Zero(t, testing.AllocsPerRun(20, func() {
+		err = plan.Run(0, workspace, args)
+		time.Sleep(time.Millisecond) // until none is on standby
+	}))
+	require.NoError(t, err)
 }

@@ -85,13 +85,13 @@ var (
 	handover = make(chan task, MaxThreads)
 )
 
-// begin has a worker do a task.
+// begin has a worker do a task. A new goroutine gets it as those on standby do: one
+// that is started with arguments takes memory for them.
 func begin(t task) {
-	if enlist() {
-		handover <- t
-		return
+	if !enlist() {
+		go serve()
 	}
-	go serve(t)
+	handover <- t
 }
 
 // enlist takes one off standby.
@@ -104,9 +104,9 @@ func enlist() bool {
 	return false
 }
 
-// serve does tasks until none has come for a while.
-func serve(t task) {
-	for ok := true; ok; t, ok = nextTask() {
+// serve does a task that is on its way, then others until none has come for a while.
+func serve() {
+	for t, ok := awaitTask(); ok; t, ok = nextTask() {
 		t.c.work(t.number, t.number)
 		t.c.team.end()
 	}
@@ -114,6 +114,10 @@ func serve(t task) {
 
 func nextTask() (t task, ok bool) {
 	standby.Add(1)
+	return awaitTask()
+}
+
+func awaitTask() (t task, ok bool) {
 	come := func() bool {
 		select {
 		case t = <-handover:
