@@ -33,7 +33,10 @@
  *    was passed over; so does an internal error).
  *    But a pointer to memory that does not exist ends the process, and so does
  *    the lack of memory or threads for Go's runtime: it reserves addresses and
- *    starts threads when the library is loaded, and needs a few kilobytes later.
+ *    starts threads when the library is loaded. Runs take memory that later ones
+ *    use again: 2 MB a thread, and copies, as large as these are without strides,
+ *    of images and upstream gradients (grid_sample, embeddings) whose rows lie
+ *    apart or are expanded, and of packed codes (dequantize_backward).
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
  *    may run on a stack of a few kilobytes, and write past its end. With it, it
  *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.

@@ -31,7 +31,10 @@ type Preference struct {
 
 // Plan runs one problem. It is immutable and safe for use by many goroutines
 // at once; it holds no tensor, stream or workspace. Running it does not
-// allocate, synchronise or print.
+// synchronise or print, and allocates only what later runs use again: memory for
+// each worker, and for copies of inputs whose rows lie apart where an op reads
+// them in any order (images, upstream gradients, packed codes). Copies beyond
+// 64 MiB are given back.
 type Plan interface {
 	// Problem returns what was selected for.
 	Problem() Problem
