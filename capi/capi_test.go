@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 func TestPanicPoisons(t *testing.T) {
@@ -99,7 +100,7 @@ func TestRunDoesNotAllocate(t *testing.T) {
 	defer handles.remove(handle)
 	x, scale, y := []float32{0.4, 1.6}, []float32{1}, []float32{0, 0}
 	shape := []int64{2}
-	tensor := func(data []float32, shape []int64) *_Ctype_DLTensor {
+	dl := func(data []float32, shape []int64) *_Ctype_DLTensor {
 		d := new(_Ctype_DLTensor)
 		d.data = unsafe.Pointer(&data[0])
 		d.device.device_type = 1
@@ -110,7 +111,7 @@ func TestRunDoesNotAllocate(t *testing.T) {
 		}
 		return d
 	}
-	args := []*_Ctype_DLTensor{tensor(x, shape), tensor(scale, nil), nil, tensor(y, shape)}
+	args := []*_Ctype_DLTensor{dl(x, shape), dl(scale, nil), nil, dl(y, shape)}
 	n := testing.AllocsPerRun(1000, func() {
 		if goPlanRun(_Ctype_uint64_t(handle), 0, nil, 0, &args[0], 4, nil, 0) != 0 {
 			t.Fatal("the run failed")
@@ -118,5 +119,18 @@ func TestRunDoesNotAllocate(t *testing.T) {
 	})
 	if n != 0 || y[1] != 2 {
 		t.Errorf("%v allocations in a run; y is %v", n, y)
+	}
+}
+
+// A tensor without dimensions has no use for the pointers to its shape and strides. Kept
+// in a View, one to the first page would end the process when a stack moves.
+func TestPointersOfNoDimensions(t *testing.T) {
+	value := float32(1)
+	d := &_Ctype_DLTensor{data: unsafe.Pointer(&value), dtype: _Ctype_DLDataType{code: 2, bits: 32, lanes: 1}}
+	d.device.device_type = 1
+	*(*uintptr)(unsafe.Pointer(&d.shape)), *(*uintptr)(unsafe.Pointer(&d.strides)) = 8, 8
+	v := new(tensor.View)
+	if problem := toView(d, v); problem != "" || v.Shape != nil || v.Strides != nil {
+		t.Errorf("%q; shape at %p, strides at %p", problem, v.Shape, v.Strides)
 	}
 }

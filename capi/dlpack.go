@@ -83,9 +83,11 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 			t.dtype.code, t.dtype.bits, t.dtype.lanes)
 	}
 	v.DType = dtype
-	v.Shape = unsafe.Slice((*int64)(unsafe.Pointer(t.shape)), int(t.ndim))
-	if t.strides != nil {
-		v.Strides = unsafe.Slice((*int64)(unsafe.Pointer(t.strides)), int(t.ndim))
+	if t.ndim > 0 { // else the pointers may be anything
+		v.Shape = unsafe.Slice((*int64)(unsafe.Pointer(t.shape)), int(t.ndim))
+		if t.strides != nil {
+			v.Strides = unsafe.Slice((*int64)(unsafe.Pointer(t.strides)), int(t.ndim))
+		}
 	}
 	switch t.device.device_type {
 	case C.kDLCPU, C.kDLCUDAHost:
