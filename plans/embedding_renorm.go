@@ -12,18 +12,18 @@ import (
 // that many jobs if there are rows enough.
 const renormRows = 64
 
-// embeddingRenorm scales the rows of weight that indices name, in place, so
-// that no norm exceeds max_norm. Each row is scaled once.
+// embeddingRenorm scales those rows of weight that indices name down to max_norm,
+// in place, whose norm exceeds it. Each row is scaled once.
 //
 // Workspace: one byte per row.
 var embeddingRenorm = op{
 	name: "embedding_renorm", category: Embedding,
-	doc: "Scales the rows of a table that indices name, so that no norm exceeds max_norm.",
+	doc: "Scales those rows of a table that indices name down to max_norm, whose norm exceeds it.",
 	args: []arg{
 		{name: "weight", out: true, inout: true, shaped: true, allow: floats, form: "[V, D]", doc: "the table, whose rows are scaled in place"},
 		{name: "indices", shaped: true, allow: indices, form: "any", doc: "the rows that are looked at, each once"},
 	},
-	attrs: []attr{{name: "max_norm", kind: floatAttr, doc: "the norm that no row exceeds afterwards; a number"}, {name: "norm_type", kind: floatAttr, def: 2.0, doc: "the p of the norm: a number, inf or -inf"}, boundsAttr},
+	attrs: []attr{{name: "max_norm", kind: floatAttr, doc: "the norm above which rows are multiplied by max_norm / (norm + 1e-7), which rounds; a number"}, {name: "norm_type", kind: floatAttr, def: 2.0, doc: "the p of the norm: a number, inf or -inf"}, boundsAttr},
 	infer: func(p *Problem) error {
 		if err := checkTable(p, "weight"); err != nil {
 			return err
