@@ -109,11 +109,11 @@ func Of[T Element](data []T, shape ...int64) View {
 // Scalar views one value as a tensor of rank 0.
 func Scalar[T Element](value T) View { return Of([]T{value}, []int64{}...) }
 
-// New returns a compact tensor of zeros in Go memory, aligned to 8 bytes. The
-// shape counts elements; packed codes are made as a plan takes them, as bytes:
-// U8 with ceil(D / 2) along the last dimension. It panics for a negative extent,
-// for packed codes without a dimension, and where the tensor exceeds the address
-// space.
+// New returns a compact tensor of zeros in Go memory, aligned to 8 bytes. The View
+// holds the shape that it is given, as Of's does. The shape counts elements; packed
+// codes are made as a plan takes them, as bytes: U8 with ceil(D / 2) along the last
+// dimension, and a shape of their own. It panics for a negative extent, for packed
+// codes without a dimension, and where the tensor exceeds the address space.
 func New(dtype DType, shape ...int64) View {
 	if dtype.Packed() {
 		if len(shape) == 0 {
