@@ -35,35 +35,37 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   const struct {
     const char *name;
     PyObject **slot;
+    question *asked;
   } wanted[] = {
-      {"Tensor", &torch.types[0]},
-      {"Parameter", &torch.types[1]},
-      {"empty", &torch.empty},
-      {"empty_strided_cpu", &torch.empty_strided_cpu},
-      {"is_neg", &torch.is_neg},
-      {"is_grad_enabled", &torch.is_grad_enabled},
-      {"get_num_threads", &torch.get_num_threads},
-      {"dispatch_modes", &torch.dispatch_modes},
-      {"tracing_state", &torch.tracing_state},
-      {"raw_stream", &torch.raw_stream},
-      {"increment_version", &torch.increment_version},
-      {"is_autocast_enabled", &torch.is_autocast_enabled},
-      {"in_inference_mode", &torch.in_inference_mode},
-      {"forward_ad", &torch.forward_ad},
-      {"profiler", &torch.profiler},
+      {"Tensor", &torch.types[0], NULL},
+      {"Parameter", &torch.types[1], NULL},
+      {"empty", &torch.empty, NULL},
+      {"is_neg", &torch.is_neg, NULL},
+      {"get_num_threads", &torch.get_num_threads, NULL},
+      {"raw_stream", &torch.raw_stream, NULL},
+      {"forward_ad", &torch.forward_ad, NULL},
+      {"profiler", &torch.profiler, NULL},
+      {"empty_strided_cpu", &torch.empty_strided_cpu.callable, &torch.empty_strided_cpu},
+      {"increment_version", &torch.increment_version.callable, &torch.increment_version},
+      {"is_grad_enabled", &torch.is_grad_enabled.callable, &torch.is_grad_enabled},
+      {"is_autocast_enabled", &torch.is_autocast_enabled.callable, &torch.is_autocast_enabled},
+      {"in_inference_mode", &torch.in_inference_mode.callable, &torch.in_inference_mode},
+      {"dispatch_modes", &torch.dispatch_modes.callable, &torch.dispatch_modes},
+      {"tracing_state", &torch.tracing_state.callable, &torch.tracing_state},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    *wanted[i].slot = PyDict_GetItemString(functions, wanted[i].name);
-    if (!*wanted[i].slot) return PyErr_Format(PyExc_KeyError, "set_torch: %s is missing", wanted[i].name);
-    Py_INCREF(*wanted[i].slot);
+    PyObject *found = *wanted[i].slot = PyDict_GetItemString(functions, wanted[i].name);
+    if (!found) return PyErr_Format(PyExc_KeyError, "set_torch: %s is missing", wanted[i].name);
+    Py_INCREF(found);
+    if (wanted[i].asked) question_about(wanted[i].asked, found);
   }
-  torch.requires_grad = PyUnicode_InternFromString("requires_grad");
   torch.device = PyUnicode_InternFromString("device");
   torch.current_level = PyUnicode_InternFromString("_current_level");
   torch.is_profiling = PyUnicode_InternFromString("_is_profiler_enabled");
-  torch.version = PyUnicode_InternFromString("_version");
-  if (!torch.version || !torch.requires_grad || !torch.device || !torch.current_level || !torch.is_profiling)
+  if (!torch.device || !torch.current_level || !torch.is_profiling ||
+      property_named(&torch.requires_grad, torch.types[0], "requires_grad") ||
+      property_named(&torch.version, torch.types[0], "_version"))
     return NULL;
   torch.n_dtypes = 0;
   for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)

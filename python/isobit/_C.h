@@ -2,6 +2,7 @@
  *
  *   _C.c         the module: functions that Python calls, set-up
  *   _C_load.c    finds and opens libisobit, again in a forked child
+ *   _C_torch.c   what is asked of torch in every call
  *   _C_tensor.c  Python objects to DLTensor
  *   _C_plan.c    plans: cache by key, run
  *   _C_problem.c plans that users make of a text: isobit.Plan
@@ -64,17 +65,44 @@ typedef struct {
   uint8_t code, bits; /* DLPack's */
 } torch_dtype;
 
+/* A function, and what it is in C; flags: how it takes arguments, 0 if it is not C's. */
+typedef struct {
+  PyObject *callable, *self;
+  PyCFunction function;
+  int flags;
+} question;
+
+/* A property of tensors, and how C gets it, or NULL. */
+typedef struct {
+  PyObject *name, *descriptor;
+  descrgetfunc get;
+} property;
+
 enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
-  PyObject *empty, *empty_strided_cpu, *is_neg, *is_grad_enabled, *get_num_threads;
-  PyObject *dispatch_modes, *tracing_state, *raw_stream, *increment_version, *forward_ad, *profiler;
-  PyObject *in_inference_mode, *is_autocast_enabled;
-  PyObject *requires_grad, *device, *current_level, *is_profiling, *version; /* names of attributes */
+  PyObject *empty, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler;
+  question is_grad_enabled, is_autocast_enabled, in_inference_mode, dispatch_modes, tracing_state;
+  question empty_strided_cpu, increment_version;
+  property requires_grad, version;
+  PyObject *device, *current_level, *is_profiling; /* names of attributes */
   torch_dtype dtypes[MAX_DTYPES];
   int n_dtypes;
 } torch_api;
 extern torch_api torch;
+
+void question_about(question *q, PyObject *callable);
+PyObject *ask_with(const question *q, PyObject *args);
+int increment_versions(PyObject *tensors); /* tells autograd of writes: 0, or -1 with an exception */
+int property_named(property *p, PyObject *type, const char *name); /* 0, or -1 with an exception */
+/* Each 0, 1, or -1 with an exception. */
+int grad_is_enabled(void);
+int autocast_is_enabled(void);
+int mode_is_active(void); /* a dispatch mode, torch.jit.trace, forward-mode AD or a profiler has to see the op itself */
+int is_negative(PyObject *object); /* torch's, with the negative bit set */
+int asks_gradient(PyObject *tensor); /* of torch's, and gradients are recorded */
+int wants_gradient(PyObject *object, const DLTensor *t); /* autograd would have to see it */
+int is_frozen(PyObject *tensor); /* torch's, from inference mode, and this is outside of it */
 
 /* ---- tensors ---- */
 typedef struct {
@@ -98,8 +126,6 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
 int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name);
 /* Makes a Python int or float (or int as float) a tensor of rank 0: 1 if it was one. */
 int tensor_number(PyObject *object, tensor_arg *a, int as_float);
-int wants_gradient(PyObject *object, const DLTensor *t); /* autograd would have to see it; -1 with an exception */
-int is_frozen(PyObject *tensor); /* torch's, from inference mode, and this is outside of it; -1 with an exception */
 void tensor_release(tensor_arg *a);
 int64_t tensor_count(const DLTensor *t);
 /* Shape and type as the problem has them: those of the codes where they are packed. */

@@ -142,7 +142,7 @@ int take(call *c, int i, PyObject *o) {
                  (int)c->args[i].t.ndim, MAX_RANK);
     failed = 1;
   }
-  if (!c->strict && (failed || wants_gradient(o, &c->args[i].t))) {
+  if (!c->strict && (failed || (i && wants_gradient(o, &c->args[i].t)))) { /* the first was asked at once */
     PyErr_Clear();
     c->missed = 1;
     return -1;
@@ -155,11 +155,9 @@ int take(call *c, int i, PyObject *o) {
 /* Whether Python converts input i first, within autocast. */
 static int is_cast(call *c, int i) {
   if (c->strict || !c->op->tensors[i].cast || c->args[i].t.dtype.bits != 16) return 0;
-  PyObject *enabled = PyObject_CallNoArgs(torch.is_autocast_enabled);
-  if (!enabled) return -1;
-  c->missed = enabled == Py_True;
-  Py_DECREF(enabled);
-  return c->missed;
+  int enabled = autocast_is_enabled();
+  c->missed = enabled > 0;
+  return enabled;
 }
 
 int take_input(call *c, int i, PyObject *o) {

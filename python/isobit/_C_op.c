@@ -14,31 +14,6 @@
 
 #include <string.h>
 
-/* A dispatch mode (fake tensors, tracing to a graph), torch.jit.trace, forward-mode AD or a profiler has to see the op
- * itself. */
-static int mode_is_active(void) {
-  PyObject *n = PyObject_CallNoArgs(torch.dispatch_modes);
-  if (!n) return -1;
-  int active = PyLong_AsLong(n) != 0;
-  Py_DECREF(n);
-  if (active) return 1;
-  PyObject *state = PyObject_CallNoArgs(torch.tracing_state);
-  if (!state) return -1;
-  active = state != Py_None;
-  Py_DECREF(state);
-  if (active) return 1;
-  PyObject *level = PyObject_GetAttr(torch.forward_ad, torch.current_level); /* -1: no dual tensors */
-  if (!level) return -1;
-  active = PyLong_AsLong(level) >= 0;
-  Py_DECREF(level);
-  if (active) return 1;
-  PyObject *profiling = PyObject_GetAttr(torch.profiler, torch.is_profiling);
-  if (!profiling) return -1;
-  active = profiling == Py_True;
-  Py_DECREF(profiling);
-  return active;
-}
-
 static int run(call *c) {
   plan_key key;
   write_key(c, &key);
@@ -76,10 +51,10 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
     return -1;
   }
   if (!c->strict) {
-    int active = mode_is_active();
-    if (active < 0) return -1;
-    if (active) {
-      c->missed = 1;
+    int elsewhere = is_plain(args[0]) ? asks_gradient(args[0]) : 0; /* first, since training comes here twice */
+    if (!elsewhere) elsewhere = mode_is_active();
+    if (elsewhere) {
+      c->missed = elsewhere > 0;
       return -1;
     }
   }

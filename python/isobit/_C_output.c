@@ -130,8 +130,8 @@ static PyObject *arguments(op_tensor *t, const shape *s, int dtype) {
     stride *= s->extents[i] > 1 ? s->extents[i] : 1;
   }
   if (sizes && strides && !PyErr_Occurred())
-    args = torch.empty_strided_cpu == Py_None ? PyTuple_Pack(1, sizes)
-                                              : PyTuple_Pack(3, sizes, strides, torch.dtypes[dtype].object);
+    args = torch.empty_strided_cpu.callable == Py_None ? PyTuple_Pack(1, sizes)
+                                                       : PyTuple_Pack(3, sizes, strides, torch.dtypes[dtype].object);
   Py_XDECREF(sizes);
   Py_XDECREF(strides);
   if (!args) return NULL;
@@ -156,10 +156,10 @@ static PyObject *allocate(call *c, op_tensor *t, const shape *s, int dtype) {
     Py_XDECREF(sizes);
     Py_XDECREF(kw);
     Py_XDECREF(device);
-  } else if (torch.empty_strided_cpu == Py_None) {
+  } else if (torch.empty_strided_cpu.callable == Py_None) {
     result = PyObject_Call(torch.empty, args, d->kw_cpu);
   } else {
-    result = PyObject_Call(torch.empty_strided_cpu, args, NULL);
+    result = ask_with(&torch.empty_strided_cpu, args);
   }
   Py_DECREF(args);
   return result;
@@ -224,9 +224,7 @@ int count_writes(call *c) {
   for (int i = c->op->n_in; i < c->n && !failed; i++) {
     if (!c->given[i]) continue;
     PyObject *tensors = PyTuple_Pack(1, c->made[i]);
-    PyObject *none = tensors ? PyObject_CallFunctionObjArgs(torch.increment_version, tensors, NULL) : NULL;
-    failed = none == NULL;
-    Py_XDECREF(none);
+    failed = !tensors || increment_versions(tensors);
     Py_XDECREF(tensors);
   }
   return failed ? -1 : 0;

@@ -106,10 +106,9 @@ static int count_written(const plan_args *c) {
     Py_INCREF(c->written[i]);
     PyTuple_SetItem(tensors, i, c->written[i]);
   }
-  PyObject *none = tensors ? PyObject_CallFunctionObjArgs(torch.increment_version, tensors, NULL) : NULL;
+  int failed = !tensors || increment_versions(tensors);
   Py_XDECREF(tensors);
-  Py_XDECREF(none);
-  return none ? 0 : -1;
+  return failed ? -1 : 0;
 }
 
 /* plan_call(plan, tensors, run): checks, and runs where run is true. plan is the tuple of the handle, the generation

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-torch_api torch;
-
 /* ---- the exchange table, looked up once per type ---- */
 
 enum { TYPE_CACHE = 16 };
@@ -38,11 +36,6 @@ static const DLPackExchangeAPI *exchange_api(PyTypeObject *type) {
     types[n_types++].api = api;
   }
   return api;
-}
-
-int is_plain(PyObject *object) {
-  PyObject *type = (PyObject *)Py_TYPE(object);
-  return type == torch.types[0] || type == torch.types[1];
 }
 
 /* ---- __dlpack__ ---- */
@@ -165,13 +158,11 @@ static int check_memory(const tensor_arg *a, const char *op, const char *name) {
   }
   /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. */
   if (!is_float_dtype(a->t.dtype) || !torch.is_neg) return 0;
-  PyObject *neg = PyObject_CallFunctionObjArgs(torch.is_neg, a->object, NULL);
-  if (!neg) {
+  int is_neg = is_negative(a->object);
+  if (is_neg < 0) {
     PyErr_Clear(); /* not torch's tensor: it has no such bit */
     return 0;
   }
-  int is_neg = neg == Py_True;
-  Py_DECREF(neg);
   if (is_neg) PyErr_Format(PyExc_ValueError, "%s: %s is a negative view: call resolve_neg() first", op, name);
   return is_neg ? -1 : 0;
 }
@@ -213,32 +204,6 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
 
 int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name) {
   return tensor_read(object, a, op, name) ? -1 : check_memory(a, op, name);
-}
-
-int wants_gradient(PyObject *o, const DLTensor *t) {
-  if (t->dtype.code == kDLInt || t->dtype.code == kDLUInt) return 0;
-  PyObject *flag = PyObject_GetAttr(o, torch.requires_grad);
-  if (!flag) return -1;
-  int wants = flag == Py_True;
-  Py_DECREF(flag);
-  if (!wants) return 0;
-  PyObject *enabled = PyObject_CallNoArgs(torch.is_grad_enabled);
-  if (!enabled) return -1;
-  wants = enabled == Py_True;
-  Py_DECREF(enabled);
-  return wants;
-}
-
-int is_frozen(PyObject *tensor) {
-  PyObject *version = PyObject_GetAttr(tensor, torch.version); /* which only those do not have; half of is_inference */
-  Py_XDECREF(version);
-  if (version) return 0;
-  PyErr_Clear();
-  PyObject *there = PyObject_CallNoArgs(torch.in_inference_mode);
-  if (!there) return -1;
-  int frozen = there != Py_True;
-  Py_DECREF(there);
-  return frozen;
 }
 
 int tensor_number(PyObject *object, tensor_arg *a, int as_float) {

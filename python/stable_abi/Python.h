@@ -37,12 +37,15 @@ PyObject *Py_NewRef(PyObject *);
 #define Py_IS_TYPE(o, type) (Py_TYPE(o) == (type))
 unsigned long PyType_GetFlags(PyTypeObject *);
 PyObject *PyType_GetName(PyTypeObject *);
+void *PyType_GetSlot(PyTypeObject *, int);
+#define Py_tp_descr_get 54
+typedef PyObject *(*descrgetfunc)(PyObject *, PyObject *, PyObject *);
 #define PY_HAS_FLAG(o, bit) ((PyType_GetFlags(Py_TYPE(o)) & (1UL << (bit))) != 0)
 #define PyList_Check(o) PY_HAS_FLAG(o, 25)
 #define PyTuple_Check(o) PY_HAS_FLAG(o, 26)
 #define PyUnicode_Check(o) PY_HAS_FLAG(o, 28)
 
-extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyDict_Type, PyUnicode_Type;
+extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyDict_Type, PyUnicode_Type, PyCFunction_Type;
 #define PyBool_Check(o) Py_IS_TYPE(o, &PyBool_Type)
 #define PyLong_CheckExact(o) Py_IS_TYPE(o, &PyLong_Type)
 #define PyFloat_CheckExact(o) Py_IS_TYPE(o, &PyFloat_Type)
@@ -99,7 +102,11 @@ typedef struct PyModuleDef {
 #define PyModuleDef_HEAD_INIT {{1, NULL}, NULL, 0, NULL}
 PyObject *PyModule_Create2(PyModuleDef *, int);
 #define PyModule_Create(def) PyModule_Create2(def, 3 /* PYTHON_ABI_VERSION */)
+PyObject *PyModule_GetDict(PyObject *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyCFunction PyCFunction_GetFunction(PyObject *);
+PyObject *PyCFunction_GetSelf(PyObject *);
+int PyCFunction_GetFlags(PyObject *);
 
 /* ---- arguments, calls and attributes ---- */
 int PyArg_ParseTuple(PyObject *, const char *, ...);
@@ -141,6 +148,7 @@ PyObject *PyList_New(Py_ssize_t);
 Py_ssize_t PyList_Size(PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
 int PyList_SetItem(PyObject *, Py_ssize_t, PyObject *);
+PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
 PyObject *PyDict_GetItemString(PyObject *, const char *);
 int PyDict_SetItemString(PyObject *, const char *, PyObject *);
 int PyDict_DelItemString(PyObject *, const char *);
@@ -153,8 +161,9 @@ int PyCapsule_IsValid(PyObject *, const char *);
 int PyCapsule_SetName(PyObject *, const char *);
 
 /* ---- errors, memory, threads, texts ---- */
-extern PyObject *PyExc_BufferError, *PyExc_KeyError, *PyExc_NotImplementedError, *PyExc_RuntimeError, *PyExc_TypeError,
-    *PyExc_ValueError;
+extern PyObject *PyExc_AttributeError, *PyExc_BufferError, *PyExc_KeyError, *PyExc_NotImplementedError,
+    *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_ValueError;
+void PyErr_SetObject(PyObject *, PyObject *);
 void PyErr_SetString(PyObject *, const char *);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
 PyObject *PyErr_NoMemory(void);

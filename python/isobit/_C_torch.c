@@ -1,0 +1,124 @@
+/* What is asked of torch in every call. Functions of C's, and properties, are called as C has them:
+ * by way of a call in Python that costs as much again as the answer. */
+#include "_C.h"
+
+torch_api torch;
+
+int is_plain(PyObject *object) {
+  PyObject *type = (PyObject *)Py_TYPE(object);
+  return type == torch.types[0] || type == torch.types[1];
+}
+
+/* ---- calls ---- */
+
+void question_about(question *q, PyObject *callable) {
+  q->callable = callable;
+  q->flags = 0;
+  if (Py_TYPE(callable) != &PyCFunction_Type) return;
+  q->flags = PyCFunction_GetFlags(callable);
+  q->self = PyCFunction_GetSelf(callable);
+  q->function = PyCFunction_GetFunction(callable);
+}
+
+static PyObject *ask(const question *q) {
+  return q->flags == METH_NOARGS ? q->function(q->self, NULL) : PyObject_CallNoArgs(q->callable);
+}
+
+PyObject *ask_with(const question *q, PyObject *args) {
+  return q->flags == METH_VARARGS ? q->function(q->self, args) : PyObject_Call(q->callable, args, NULL);
+}
+
+int increment_versions(PyObject *tensors) {
+  const question *q = &torch.increment_version;
+  PyObject *none =
+      q->flags == METH_O ? q->function(q->self, tensors) : PyObject_CallFunctionObjArgs(q->callable, tensors, NULL);
+  Py_XDECREF(none);
+  return none ? 0 : -1;
+}
+
+/* Whether the answer is True: -1 with an exception. */
+static int answers_true(PyObject *answer) {
+  if (!answer) return -1;
+  int is_true = answer == Py_True;
+  Py_DECREF(answer);
+  return is_true;
+}
+
+int grad_is_enabled(void) { return answers_true(ask(&torch.is_grad_enabled)); }
+
+int autocast_is_enabled(void) { return answers_true(ask(&torch.is_autocast_enabled)); }
+
+/* ---- modes ---- */
+
+/* An attribute of a module, or NULL with an exception: a borrowed reference. */
+static PyObject *item_of(PyObject *module, PyObject *name) {
+  PyObject *found = PyDict_GetItemWithError(PyModule_GetDict(module), name);
+  if (!found && !PyErr_Occurred()) PyErr_SetObject(PyExc_AttributeError, name);
+  return found;
+}
+
+int mode_is_active(void) {
+  PyObject *n = ask(&torch.dispatch_modes);
+  if (!n) return -1;
+  int active = PyLong_AsLong(n) != 0;
+  Py_DECREF(n);
+  if (active) return 1;
+  PyObject *state = ask(&torch.tracing_state);
+  if (!state) return -1;
+  active = state != Py_None;
+  Py_DECREF(state);
+  if (active) return 1;
+  PyObject *level = item_of(torch.forward_ad, torch.current_level); /* -1: no dual tensors */
+  if (!level) return -1;
+  if (PyLong_AsLong(level) >= 0) return 1;
+  PyObject *profiling = item_of(torch.profiler, torch.is_profiling);
+  return profiling ? profiling == Py_True : -1;
+}
+
+/* ---- tensors ---- */
+
+int property_named(property *p, PyObject *type, const char *name) {
+  p->name = PyUnicode_InternFromString(name);
+  p->descriptor = p->name ? PyObject_GetAttr(type, p->name) : NULL;
+  if (!p->descriptor) return -1;
+  p->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(p->descriptor), Py_tp_descr_get);
+  return 0;
+}
+
+static PyObject *get(const property *p, PyObject *tensor) {
+  if (!p->get || !is_plain(tensor)) return PyObject_GetAttr(tensor, p->name);
+  return p->get(p->descriptor, tensor, (PyObject *)Py_TYPE(tensor));
+}
+
+int asks_gradient(PyObject *tensor) {
+  int asks = answers_true(get(&torch.requires_grad, tensor));
+  return asks > 0 ? grad_is_enabled() : asks;
+}
+
+int wants_gradient(PyObject *o, const DLTensor *t) {
+  return t->dtype.code == kDLInt || t->dtype.code == kDLUInt ? 0 : asks_gradient(o);
+}
+
+int is_frozen(PyObject *tensor) {
+  PyObject *version = get(&torch.version, tensor); /* which only those do not have; half of is_inference */
+  Py_XDECREF(version);
+  if (version) return 0;
+  PyErr_Clear();
+  int there = answers_true(ask(&torch.in_inference_mode));
+  return there < 0 ? -1 : !there;
+}
+
+int is_negative(PyObject *object) {
+  static PyCFunction is_neg; /* of any tensor of torch's */
+  if (!is_plain(object)) return answers_true(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
+  if (!is_neg) {
+    question q;
+    PyObject *method = PyObject_GetAttrString(object, "is_neg");
+    if (!method) return -1;
+    question_about(&q, method);
+    Py_DECREF(method);
+    if (q.flags != METH_NOARGS) return answers_true(PyObject_CallFunctionObjArgs(torch.is_neg, object, NULL));
+    is_neg = q.function;
+  }
+  return answers_true(is_neg(object, NULL));
+}
