@@ -31,13 +31,10 @@ func (pl *plan) checkArgs(c *call) error {
 	if err := pl.checkOverlap(c); err != nil {
 		return err
 	}
-	if meta {
+	if meta || pl.check == nil {
 		return nil
 	}
-	if pl.check != nil {
-		return pl.check(c)
-	}
-	return nil
+	return pl.check(c)
 }
 
 func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err error) {

@@ -110,6 +110,11 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 
 // mapRegion runs one of the jobs over a region.
 func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
+	if s := &c.seen; s.again {
+		f.startsAgain(c, &c.all, kernelOperands)
+		c.parallel(s.jobs, s.cost, [...]job{jobs.tiles, jobs.runs}[s.way])
+		return
+	}
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
@@ -117,6 +122,7 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	n := c.all.count()
 	if t := &c.tiles; f.tile(c) {
 		units := t.outer * t.high * t.wide
+		c.goes(0, ceilDiv(units, t.unitsPerJob), n)
 		c.parallel(ceilDiv(units, t.unitsPerJob), n, jobs.tiles)
 		return
 	}
@@ -139,5 +145,6 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.parallel(c.strands.jobs+ceilDiv(rest, c.perJob), n, jobs.runs)
+	c.goes(1, c.strands.jobs+ceilDiv(rest, c.perJob), n)
+	c.parallel(c.seen.jobs, n, jobs.runs)
 }

@@ -14,6 +14,13 @@ func SetBeforeJob(f func(worker int)) (restore func()) {
 	return func() { beforeJob = nil }
 }
 
+// SetBeforeAgain sets what is called before every run on tensors that lie as the
+// last ones, and returns a function that ends it.
+func SetBeforeAgain(f func()) (restore func()) {
+	beforeAgain = f
+	return func() { beforeAgain = nil }
+}
+
 // SetOneByOne has groups taken one after the other, and returns a function
 // that ends it.
 func SetOneByOne() (restore func()) {

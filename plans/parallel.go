@@ -84,12 +84,21 @@ func newCall() *call {
 	return c
 }
 
-func getCall() *call { return calls.Get().(*call) }
+func (pl *plan) getCall() *call {
+	if pl.calls != nil {
+		return pl.calls.Get().(*call)
+	}
+	return calls.Get().(*call)
+}
 
 // Pooled memory keeps no pointer of the caller's: the garbage collector would
 // trip over one whose memory was given back.
 
 func putCall(c *call) {
+	pool := &calls
+	if c.plan.calls != nil {
+		pool = c.plan.calls
+	}
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
 	if c.rowSums.out != nil {
 		c.rowSums = rowSumsCall{}
@@ -102,7 +111,7 @@ func putCall(c *call) {
 	if c.hasCopies {
 		c.forgetCopies()
 	}
-	calls.Put(c)
+	pool.Put(c)
 }
 
 func putWorker(w *worker) {

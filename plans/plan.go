@@ -9,6 +9,8 @@
 package plans
 
 import (
+	"sync"
+
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -97,6 +99,7 @@ type plan struct {
 	shapes      [][][]int64 // by argument: the shapes that are accepted
 	check       func(c *call) error
 	run         func(c *call) error
+	calls       *sync.Pool // its own (again.go), or nil
 }
 
 // call is one run of a plan. Calls are pooled, so that running does not
@@ -129,6 +132,7 @@ type call struct {
 	rowSums      rowSumsCall
 	sampler      sampler
 	team         team
+	seen         seen
 }
 
 // Select checks the problem and picks the first row that takes it. The stream is
@@ -227,16 +231,20 @@ func (pl *plan) threads() int {
 }
 
 func (pl *plan) CanImplement(args []tensor.View) error {
-	c := getCall()
+	c := pl.getCall()
 	defer putCall(c)
 	c.plan, c.args, c.takesMeta = pl, args, true
 	return pl.checkArgs(c)
 }
 
 func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
-	c := getCall()
+	c := pl.getCall()
 	defer putCall(c)
 	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.threads()
+	if c.recall() {
+		return pl.runAgain(c)
+	}
+	c.seen.known = false
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}
@@ -245,5 +253,9 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	}
 	c.anchorEmpty()
 	c.compact()
-	return pl.run(c)
+	err := pl.run(c)
+	if err == nil {
+		c.remember()
+	}
+	return err
 }

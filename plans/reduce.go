@@ -66,6 +66,12 @@ func (r *reduction[C]) ways() []way {
 func (r *reduction[C]) run() func(c *call) error {
 	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.groupedPlan, r.then)
 	return func(c *call) error {
+		if s := &c.seen; s.again {
+			r.startsAgain(c, &c.groups, maxOperands)
+			r.startsAgain(c, &c.members, kernelOperands)
+			c.parallel(s.jobs, s.cost, ways[s.way].run)
+			return nil
+		}
 		for i := range r.regions {
 			region := &r.regions[i]
 			r.layoutOf(c, &c.groups, region, maxOperands, groupDims)
@@ -86,8 +92,12 @@ func (r *reduction[C]) run() func(c *call) error {
 				if c.blocks > 1 {
 					c.parallel(groups, 0, join)
 				}
-				if r.then != nil && !way.mapped(c) {
+				later := r.then != nil && !way.mapped(c)
+				if later {
 					r.mapRegion(c, region, mapAll)
+				}
+				if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
+					c.goes(i, jobs, groups*members)
 				}
 				break
 			}

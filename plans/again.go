@@ -1,0 +1,141 @@
+package plans
+
+import (
+	"sync"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Plans of few elements keep their calls. A call whose tensors lie as those of the one before lays nothing out again:
+// only addresses differ. Beside so few elements, that is what takes the time.
+
+// seen is what a call knows of its plan's last run.
+type seen struct {
+	known   bool // all below is right
+	again   bool // ... and this run is on tensors that lie alike
+	laid    bool // the run notes how it went:
+	way     int  // as which jobs,
+	jobs    int64
+	cost    int64
+	threads int
+	strands bool // readsStrands
+	args    [maxArgs]seenArg
+}
+
+// seenArg is how an argument lay.
+type seenArg struct {
+	dtype         tensor.DType
+	device        tensor.Device
+	rank, strided int // extents and strides that it came with
+	readOnly      bool
+	shape, stride [tensor.MaxRank]int64
+	place         place // beside the address
+}
+
+// beforeAgain, if set, is called before every such run: how tests see them.
+var beforeAgain func()
+
+// keepsCalls has a plan keep its calls, if it is on few elements.
+func (pl *plan) keepsCalls(f *groupedPlan) {
+	if len(f.regions) == 1 && f.packed < 0 && tensor.NumElements(f.shape) <= jobSize {
+		pl.calls = &sync.Pool{New: func() any { return newCall() }}
+	}
+}
+
+// goes notes which way a run goes that will be the same for tensors that lie alike.
+func (c *call) goes(way int, jobs, cost int64) {
+	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
+}
+
+// startsAgain puts the arguments' addresses into a layout.
+func (f *groupedPlan) startsAgain(c *call, l *layout, operands int) {
+	for k := range operands {
+		if i := f.operand[k]; i >= 0 {
+			l.start[k] = c.args[i].Data
+		}
+	}
+}
+
+// recall reports whether the arguments lie as the last ones, and finds their places. Where it does not, they are to
+// be checked.
+func (c *call) recall() bool {
+	s := &c.seen
+	s.again, s.laid = false, false
+	if !s.known || oneByOne || s.threads != c.threads || s.strands != readsStrands || len(c.args) != len(c.problem.op.args) {
+		return false
+	}
+	for i := range c.args {
+		if !s.args[i].liesAs(&c.args[i], &c.places[i]) {
+			return false
+		}
+	}
+	s.again = true
+	if beforeAgain != nil {
+		beforeAgain()
+	}
+	return true
+}
+
+// runAgain is a run on arguments that lie as the last ones: only what depends on where they are is checked.
+func (pl *plan) runAgain(c *call) error {
+	if err := pl.checkOverlap(c); err != nil {
+		return err
+	}
+	if pl.check != nil {
+		if err := pl.check(c); err != nil {
+			return err
+		}
+	}
+	if err := pl.checkWorkspace(c); err != nil {
+		return err
+	}
+	return pl.run(c)
+}
+
+// remember notes how the arguments of a run lay.
+func (c *call) remember() {
+	s := &c.seen
+	if c.calls == nil || !s.laid || oneByOne || len(c.anchored) > 0 {
+		return
+	}
+	for i := range c.args {
+		s.args[i].note(&c.args[i], c.places[i])
+	}
+	s.known, s.threads, s.strands = true, c.threads, readsStrands
+}
+
+func (a *seenArg) note(v *tensor.View, at place) {
+	*a = seenArg{dtype: v.DType, device: v.Device, rank: len(v.Shape), strided: len(v.Strides), readOnly: v.ReadOnly}
+	copy(a.shape[:], v.Shape)
+	copy(a.stride[:], v.Strides)
+	start := int64(uintptr(v.Data))
+	if v.Present() {
+		a.place = place{at.begin - start, at.end - start}
+	}
+}
+
+func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
+	if v.DType != a.dtype || len(v.Shape) != a.rank || len(v.Strides) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
+		return false
+	}
+	for d, n := range v.Shape {
+		if n != a.shape[d] {
+			return false
+		}
+	}
+	for d, n := range v.Strides {
+		if n != a.stride[d] {
+			return false
+		}
+	}
+	if !v.Present() {
+		*at = place{}
+		return true
+	}
+	if (v.Low != 0 || v.High != 0) && (a.place.begin < v.Low || a.place.end > v.High) {
+		return false
+	}
+	start := uintptr(v.Data)
+	*at = place{int64(start) + a.place.begin, int64(start) + a.place.end}
+	return start != 0 && start&uintptr(v.DType.Size()-1) == 0
+}

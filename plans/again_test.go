@@ -1,0 +1,75 @@
+package plans_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// A plan that runs on one placement after another, alike or not, gives the definition's bits each time.
+func TestAgain(t *testing.T) {
+	again := map[string]int{}
+	forEachOp(t, testcase.Small, 20, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		plan, err := plans.Select(0, c.Problem, plans.Preference{Row: anyRow(r, c), Threads: 1})
+		require.NoError(t, err)
+		if plan.SKU().Category != plans.Quantization {
+			return // no plan of theirs keeps calls
+		}
+		c.ExpandParams(r)
+		want := defined(t, c)
+		defer plans.SetBeforeAgain(func() { again[c.Op.Name]++ })()
+		mixed := testcase.Mixed(r)
+		for _, layout := range []testcase.Layout{nil, nil, mixed, mixed, nil, testcase.Sliced, testcase.Sliced} {
+			placed, workspace, free := c.Place(plan, testcase.Options{Layout: layout})
+			for range 2 {
+				placed.Reset(c)
+				require.NoError(t, plan.Run(0, workspace, placed.Views()), c.Text)
+				require.NoError(t, c.Compare(placed.Outputs(c), want), c.Text)
+			}
+			free()
+		}
+	})
+	for _, op := range []string{"quantize_per_tensor", "fake_quantize_per_channel_backward", "choose_qparams_per_token", "dynamic_quantize_per_token"} {
+		assert.NotZero(t, again[op], op)
+	}
+}
+
+// What is wrong with where tensors are is found in a run that lays nothing out, too.
+func TestWrongAgain(t *testing.T) {
+	problem := plans.MustParse("fake_quantize_per_channel x=f32[2,8] axis=0 qmin=-128 qmax=127")
+	plan, err := plans.Select(0, problem, plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	memory, zeros := make([]float32, 64), []int32{0, 0}
+	x, scale, y := memory[:16], []float32{1, 2}, memory[32:48]
+	good := func() []tensor.View {
+		return []tensor.View{tensor.Of(x, 2, 8), tensor.Of(scale), tensor.Of(zeros), tensor.Of(y, 2, 8)}
+	}
+	for wrong, change := range map[string]func(v []tensor.View){
+		"overlaps":          func(v []tensor.View) { v[3] = tensor.Of(memory[8:24], 2, 8) },
+		"is 300":            func(v []tensor.View) { v[2] = tensor.Of([]int32{0, 300}) },
+		"null data":         func(v []tensor.View) { v[0].Data = nil },
+		"multiple":          func(v []tensor.View) { v[0].Data = unsafe.Add(v[0].Data, 2); v[0].High = 0 },
+		"spans bytes":       func(v []tensor.View) { v[0].High = 60 },
+		"read-only":         func(v []tensor.View) { v[3].ReadOnly = true },
+		"has shape [8,2]":   func(v []tensor.View) { v[0] = tensor.Of(x, 8, 2) },
+		"is s8":             func(v []tensor.View) { v[3] = tensor.New(tensor.S8, 2, 8) },
+		"is missing":        func(v []tensor.View) { v[1] = tensor.View{} },
+		"elements may over": func(v []tensor.View) { v[3].Strides = []int64{1, 1} },
+		"is on cuda:0":      func(v []tensor.View) { v[0].Device = tensor.Device{Kind: tensor.CUDA} },
+	} {
+		for range 2 {
+			require.NoError(t, plan.Run(0, nil, good()))
+		}
+		views := good()
+		change(views)
+		assert.ErrorContains(t, plan.Run(0, nil, views), wrong)
+	}
+	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors")
+}
