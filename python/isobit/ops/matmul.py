@@ -88,6 +88,7 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
+_fast = _OP.fast
 
 
 KINDS = (Tensor, torch.nn.Parameter)
@@ -128,6 +129,25 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
+def _of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
+    """The direct call of two matrices, which others would delay: `fast` finds most of what speaks against it."""
+    if (
+        is_dynamo_compiling()
+        or type(input) not in KINDS
+        or type(other) not in KINDS
+        or input.dim() != 2
+        or other.dim() != 2
+        or torch._C._is_any_autocast_enabled()
+        or (other.requires_grad and torch.is_grad_enabled())
+        or (turned and is_traced())  # the step that turns it would be recorded
+    ):
+        return NotImplemented
+    try:
+        return _fast(input, other.t() if turned else other, bias)
+    except (TypeError, ValueError, RuntimeError):
+        return NotImplemented
+
+
 def _of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
     """As `direct`; if input is a matrix, with its gradient."""
     y = direct(_OP, input, other, bias)
@@ -151,6 +171,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
     16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
     too, of a broadcast matrix one over all the matrices that it met."""
+    if out is None and (y := _of_matrices(input, other, None, False)) is not NotImplemented:
+        return y
     if out is None and _plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
@@ -257,6 +279,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""
+    if out is None and (y := _of_matrices(input, weight, bias, True)) is not NotImplemented:
+        return y
     if out is None and _plain(input, weight) and weight.dim() == 2:
         turned = _attempt(weight.t)
         y = NotImplemented if turned is NotImplemented else _of_rows(input, turned, bias)
