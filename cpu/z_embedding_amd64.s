@@ -549,14 +549,14 @@ few49:
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows54
 
 row53:
-	MOVQ         64(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
@@ -624,14 +624,14 @@ rows56:
 
 none52:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows58
 
 row57:
-	MOVQ       64(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -832,7 +832,7 @@ over48:
 	SUBQ $0x00000080, R9
 
 narrower45:
-	CMPQ R9, $0x00000040
+	CMPQ R9, $0x00000060
 	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
@@ -858,6 +858,8 @@ few84:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
 	JGE     empty86
 	CMPQ    factors+48(FP), $0x00000000
@@ -878,20 +880,26 @@ row88:
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R10), Z6
 	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
 	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
 	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
 	PREFETCHT0   192(R8)(R13*1)
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   256(R8)(R13*1)
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row88
@@ -903,16 +911,20 @@ rows89:
 row90:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R10), Z6
 	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row90
@@ -941,6 +953,10 @@ row92:
 	PREFETCHT0 128(R8)(R12*1)
 	VADDPS     192(R8)(R11*1), Z3, Z3
 	PREFETCHT0 192(R8)(R12*1)
+	VADDPS     256(R8)(R11*1), Z4, Z4
+	PREFETCHT0 256(R8)(R12*1)
+	VADDPS     320(R8)(R11*1), Z5, Z5
+	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row92
@@ -956,6 +972,8 @@ row94:
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	VADDPS 128(R8)(R11*1), Z2, Z2
 	VADDPS 192(R8)(R11*1), Z3, Z3
+	VADDPS 256(R8)(R11*1), Z4, Z4
+	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
 	JLT    row94
@@ -969,6 +987,8 @@ summed96:
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
 
 stored97:
 	ADDQ apart+64(FP), AX
@@ -984,6 +1004,8 @@ special98:
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
 	JMP     stored100
 
 narrow99:
@@ -994,24 +1016,30 @@ narrow99:
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
+	VBROADCASTSS X20, Z6
+	VDIVPS       Z6, Z0, Z0
+	VDIVPS       Z6, Z1, Z1
+	VDIVPS       Z6, Z2, Z2
+	VDIVPS       Z6, Z3, Z3
+	VDIVPS       Z6, Z4, Z4
+	VDIVPS       Z6, Z5, Z5
 
 empty102:
 skip101:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip103
-	VMOVUPS (AX), Z4
-	VADDPS  Z0, Z4, Z0
-	VMOVUPS 64(AX), Z4
-	VADDPS  Z1, Z4, Z1
-	VMOVUPS 128(AX), Z4
-	VADDPS  Z2, Z4, Z2
-	VMOVUPS 192(AX), Z4
-	VADDPS  Z3, Z4, Z3
+	VMOVUPS (AX), Z6
+	VADDPS  Z0, Z6, Z0
+	VMOVUPS 64(AX), Z6
+	VADDPS  Z1, Z6, Z1
+	VMOVUPS 128(AX), Z6
+	VADDPS  Z2, Z6, Z2
+	VMOVUPS 192(AX), Z6
+	VADDPS  Z3, Z6, Z3
+	VMOVUPS 256(AX), Z6
+	VADDPS  Z4, Z6, Z4
+	VMOVUPS 320(AX), Z6
+	VADDPS  Z5, Z6, Z5
 
 skip103:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -1036,6 +1064,17 @@ around106:
 	VMOVNTDQ Z3, 192(AX)
 
 stored107:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored109:
 stored100:
 	JMP stored97
 
@@ -1043,59 +1082,65 @@ empty86:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed96
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around110
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored109
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	JMP       stored111
 
-around108:
+around110:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
 
-stored109:
+stored111:
 	JMP stored97
 
 tooMany82:
 	MOVQ DI, results+24(FP)
 
 over83:
-	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000040, R9
+	ADDQ $0x00000180, R8
+	ADDQ $0x00000180, to+56(FP)
+	SUBQ $0x00000060, R9
 
 narrower80:
-	CMPQ R9, $0x00000020
-	JLT  narrower111
+	CMPQ R9, $0x00000040
+	JLT  narrower113
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over114
+	JGE  over116
 
-result112:
+result114:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few115
+	JLE   few117
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany113
+	JEQ   tooMany115
 
-few115:
+few117:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty117
+	JGE     empty119
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none118
+	JEQ     none120
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1105,9 +1150,243 @@ few115:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows120
+	JGE     rows122
 
-row119:
+row121:
+	MOVQ         128(R11), R13
+	IMULQ        CX, R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       128(R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPS       192(R8)(R12*1), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	PREFETCHT0   192(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row121
+
+rows122:
+	CMPQ R11, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	VMULPS       128(R8)(R12*1), Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VMULPS       192(R8)(R12*1), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row123
+
+rows124:
+	JMP summed118
+
+none120:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     128(R8)(R11*1), Z2, Z2
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPS     192(R8)(R11*1), Z3, Z3
+	PREFETCHT0 192(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row125
+
+rows126:
+	CMPQ R10, SI
+	JGE  rows128
+
+row127:
+	MOVQ   (R10), R11
+	IMULQ  CX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	VADDPS 128(R8)(R11*1), Z2, Z2
+	VADDPS 192(R8)(R11*1), Z3, Z3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row127
+
+rows128:
+summed118:
+summed129:
+	CMPQ    mode+80(FP), $0x00000000
+	JNE     special131
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+
+stored130:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result114
+	JMP  over116
+
+special131:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow132
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	JMP     stored133
+
+narrow132:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip134
+	SUBQ         BX, SI
+	JEQ          empty135
+	SHRQ         $0x03, SI
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   SI, X21, X21
+	VBROADCASTSS X21, Z4
+	VDIVPS       Z4, Z0, Z0
+	VDIVPS       Z4, Z1, Z1
+	VDIVPS       Z4, Z2, Z2
+	VDIVPS       Z4, Z3, Z3
+
+empty135:
+skip134:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip136
+	VMOVUPS (AX), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS 64(AX), Z4
+	VADDPS  Z1, Z4, Z1
+	VMOVUPS 128(AX), Z4
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS 192(AX), Z4
+	VADDPS  Z3, Z4, Z3
+
+skip136:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around137
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored138
+
+around137:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored138:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around139
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored140
+
+around139:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored140:
+stored133:
+	JMP stored130
+
+empty119:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed129
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around141
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored142
+
+around141:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored142:
+	JMP stored130
+
+tooMany115:
+	MOVQ DI, results+24(FP)
+
+over116:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, to+56(FP)
+	SUBQ $0x00000040, R9
+
+narrower113:
+	CMPQ R9, $0x00000020
+	JLT  narrower144
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over147
+
+result145:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few148
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany146
+
+few148:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty150
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none151
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows153
+
+row152:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1122,13 +1401,13 @@ row119:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row119
+	JLT          row152
 
-rows120:
+rows153:
 	CMPQ R11, SI
-	JGE  rows122
+	JGE  rows155
 
-row121:
+row154:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -1139,20 +1418,20 @@ row121:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row121
+	JLT          row154
 
-rows122:
-	JMP summed116
+rows155:
+	JMP summed149
 
-none118:
+none151:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows124
+	JGE     rows157
 
-row123:
+row156:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1163,131 +1442,131 @@ row123:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row123
+	JLT        row156
 
-rows124:
+rows157:
 	CMPQ R10, SI
-	JGE  rows126
+	JGE  rows159
 
-row125:
+row158:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row125
+	JLT    row158
 
-rows126:
-summed116:
-summed127:
+rows159:
+summed149:
+summed160:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special129
+	JNE     special162
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 
-stored128:
+stored161:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result112
-	JMP  over114
+	JLT  result145
+	JMP  over147
 
-special129:
+special162:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow130
+	JEQ     narrow163
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored131
+	JMP     stored164
 
-narrow130:
+narrow163:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip132
+	JEQ          skip165
 	SUBQ         BX, SI
-	JEQ          empty133
+	JEQ          empty166
 	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   SI, X22, X22
+	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty133:
-skip132:
+empty166:
+skip165:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip134
+	JEQ     skip167
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip134:
+skip167:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around135
+	JNE       around168
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored136
+	JMP       stored169
 
-around135:
+around168:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored136:
-stored131:
-	JMP stored128
+stored169:
+stored164:
+	JMP stored161
 
-empty117:
+empty150:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed127
+	JNE       summed160
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around170
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored138
+	JMP       stored171
 
-around137:
+around170:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored138:
-	JMP stored128
+stored171:
+	JMP stored161
 
-tooMany113:
+tooMany146:
 	MOVQ DI, results+24(FP)
 
-over114:
+over147:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower111:
+narrower144:
 	CMPQ R9, $0x00000010
-	JLT  narrower140
+	JLT  narrower173
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over143
+	JGE  over176
 
-result141:
+result174:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few144
+	JLE   few177
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany142
+	JEQ   tooMany175
 
-few144:
+few177:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty146
+	JGE     empty179
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none147
+	JEQ     none180
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1297,9 +1576,9 @@ few144:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows149
+	JGE     rows182
 
-row148:
+row181:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1311,13 +1590,13 @@ row148:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row148
+	JLT          row181
 
-rows149:
+rows182:
 	CMPQ R11, SI
-	JGE  rows151
+	JGE  rows184
 
-row150:
+row183:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -1326,20 +1605,20 @@ row150:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row150
+	JLT          row183
 
-rows151:
-	JMP summed145
+rows184:
+	JMP summed178
 
-none147:
+none180:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows153
+	JGE     rows186
 
-row152:
+row185:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1348,124 +1627,124 @@ row152:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row152
+	JLT        row185
 
-rows153:
+rows186:
 	CMPQ R10, SI
-	JGE  rows155
+	JGE  rows188
 
-row154:
+row187:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row154
+	JLT    row187
 
-rows155:
-summed145:
-summed156:
+rows188:
+summed178:
+summed189:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special158
+	JNE     special191
 	VMOVUPS Z0, (AX)
 
-stored157:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result141
-	JMP  over143
+	JLT  result174
+	JMP  over176
 
-special158:
+special191:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow192
 	VMOVUPS Z0, (AX)
-	JMP     stored160
+	JMP     stored193
 
-narrow159:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty195
 	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   SI, X23, X23
+	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty162:
-skip161:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip163
+	JEQ     skip196
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip163:
+skip196:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around197
 	VMOVDQU64 Z0, (AX)
-	JMP       stored165
+	JMP       stored198
 
-around164:
+around197:
 	VMOVNTDQ Z0, (AX)
 
-stored165:
-stored160:
-	JMP stored157
+stored198:
+stored193:
+	JMP stored190
 
-empty146:
+empty179:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed156
+	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around166
+	JNE       around199
 	VMOVDQU64 Z0, (AX)
-	JMP       stored167
+	JMP       stored200
 
-around166:
+around199:
 	VMOVNTDQ Z0, (AX)
 
-stored167:
-	JMP stored157
+stored200:
+	JMP stored190
 
-tooMany142:
+tooMany175:
 	MOVQ DI, results+24(FP)
 
-over143:
+over176:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower140:
+narrower173:
 	TESTQ R9, R9
-	JLE   done168
+	JLE   done201
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over171
+	JGE   over204
 
-result169:
+result202:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few172
+	JLE   few205
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+	JEQ   tooMany203
 
-few172:
+few205:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty174
+	JGE     empty207
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none208
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -1475,9 +1754,9 @@ few172:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows177
+	JGE     rows210
 
-row176:
+row209:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -1490,13 +1769,13 @@ row176:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row176
+	JLT          row209
 
-rows177:
+rows210:
 	CMPQ R10, SI
-	JGE  rows179
+	JGE  rows212
 
-row178:
+row211:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -1506,20 +1785,20 @@ row178:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row178
+	JLT          row211
 
-rows179:
-	JMP summed173
+rows212:
+	JMP summed206
 
-none175:
+none208:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows181
+	JGE     rows214
 
-row180:
+row213:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -1529,74 +1808,74 @@ row180:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row180
+	JLT        row213
 
-rows181:
+rows214:
 	CMPQ R9, SI
-	JGE  rows183
+	JGE  rows216
 
-row182:
+row215:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row182
+	JLT       row215
 
-rows183:
-summed173:
-summed184:
+rows216:
+summed206:
+summed217:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special186
+	JNE     special219
 	VMOVUPS Z0, K1, (AX)
 
-stored185:
+stored218:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result202
+	JMP  over204
 
-special186:
+special219:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow187
+	JEQ     narrow220
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored188
+	JMP     stored221
 
-narrow187:
+narrow220:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip222
 	SUBQ         BX, SI
-	JEQ          empty190
+	JEQ          empty223
 	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X24, X24, X24
+	VCVTSI2SSQ   SI, X24, X24
+	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty190:
-skip189:
+empty223:
+skip222:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip191
+	JEQ       skip224
 	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip191:
+skip224:
 	VMOVUPS Z0, K1, (AX)
 
-stored188:
-	JMP stored185
+stored221:
+	JMP stored218
 
-empty174:
-	JMP summed184
-	JMP stored185
+empty207:
+	JMP summed217
+	JMP stored218
 
-tooMany170:
+tooMany203:
 	MOVQ DI, results+24(FP)
 
-over171:
-done168:
+over204:
+done201:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -1611,33 +1890,33 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none192
+	JEQ   none225
 	SUBQ  positions+32(FP), AX
 
-none192:
+none225:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile193:
+tile226:
 	CMPQ R10, $0x00000100
-	JLT  narrower194
+	JLT  narrower227
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over197
+	JGE  over230
 
-result195:
+result228:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few198
+	JLE   few231
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany196
+	JEQ   tooMany229
 
-few198:
+few231:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1658,7 +1937,7 @@ few198:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty199
+	JGE     empty232
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1668,9 +1947,9 @@ few198:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows201
+	JGE     rows234
 
-row200:
+row233:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -1745,13 +2024,13 @@ row200:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row200
+	JLT          row233
 
-rows201:
+rows234:
 	CMPQ R13, DI
-	JGE  rows203
+	JGE  rows236
 
-row202:
+row235:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -1808,12 +2087,12 @@ row202:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row202
+	JLT          row235
 
-rows203:
-summed204:
+rows236:
+summed237:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special206
+	JNE     special239
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1831,16 +2110,16 @@ summed204:
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
 
-stored205:
+stored238:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result195
-	JMP  over197
+	JLT  result228
+	JMP  over230
 
-special206:
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow207
+	JEQ     narrow240
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1857,13 +2136,13 @@ special206:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored208
+	JMP     stored241
 
-narrow207:
+narrow240:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip209
+	JEQ          skip242
 	SUBQ         SI, DI
-	JEQ          empty210
+	JEQ          empty243
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -1885,10 +2164,10 @@ narrow207:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty210:
-skip209:
+empty243:
+skip242:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip211
+	JEQ     skip244
 	VMOVUPS (BX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(BX), Z16
@@ -1922,103 +2201,103 @@ skip209:
 	VMOVUPS 960(BX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip211:
+skip244:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around245
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored213
+	JMP       stored246
 
-around212:
+around245:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored213:
+stored246:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around247
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored215
+	JMP       stored248
 
-around214:
+around247:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored215:
+stored248:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around249
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored217
+	JMP       stored250
 
-around216:
+around249:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored217:
+stored250:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around251
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored219
+	JMP       stored252
 
-around218:
+around251:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored219:
+stored252:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around253
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored221
+	JMP       stored254
 
-around220:
+around253:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored221:
+stored254:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around222
+	JNE       around255
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored223
+	JMP       stored256
 
-around222:
+around255:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored223:
+stored256:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around224
+	JNE       around257
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored225
+	JMP       stored258
 
-around224:
+around257:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored225:
+stored258:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around226
+	JNE       around259
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored227
+	JMP       stored260
 
-around226:
+around259:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored227:
-stored208:
-	JMP stored205
+stored260:
+stored241:
+	JMP stored238
 
-empty199:
+empty232:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed204
+	JNE       summed237
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around228
+	JNE       around261
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2035,9 +2314,9 @@ empty199:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored229
+	JMP       stored262
 
-around228:
+around261:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2055,38 +2334,38 @@ around228:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored229:
-	JMP stored205
+stored262:
+	JMP stored238
 
-tooMany196:
+tooMany229:
 	MOVQ R8, results+24(FP)
 
-over197:
+over230:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000100, R10
-	JMP  tile193
+	JMP  tile226
 
-narrower194:
+narrower227:
 	CMPQ R10, $0x00000080
-	JLT  narrower231
+	JLT  narrower264
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over234
+	JGE  over267
 
-result232:
+result265:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few235
+	JLE   few268
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany233
+	JEQ   tooMany266
 
-few235:
+few268:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2099,20 +2378,20 @@ few235:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty236
+	JGE     empty269
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -64(DX), BP
+	LEAQ    -128(DX), BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows238
+	JGE     rows271
 
-row237:
-	MOVQ         64(R13), R15
+row270:
+	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
@@ -2154,13 +2433,13 @@ row237:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row237
+	JLT          row270
 
-rows238:
+rows271:
 	CMPQ R13, DI
-	JGE  rows240
+	JGE  rows273
 
-row239:
+row272:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2193,12 +2472,12 @@ row239:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row239
+	JLT          row272
 
-rows240:
-summed241:
+rows273:
+summed274:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special243
+	JNE     special276
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2208,16 +2487,16 @@ summed241:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 
-stored242:
+stored275:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result232
-	JMP  over234
+	JLT  result265
+	JMP  over267
 
-special243:
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow244
+	JEQ     narrow277
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2226,13 +2505,13 @@ special243:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored245
+	JMP     stored278
 
-narrow244:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip279
 	SUBQ         SI, DI
-	JEQ          empty247
+	JEQ          empty280
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -2246,10 +2525,10 @@ narrow244:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty247:
-skip246:
+empty280:
+skip279:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip248
+	JEQ     skip281
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2267,59 +2546,59 @@ skip246:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip248:
+skip281:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around282
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored250
+	JMP       stored283
 
-around249:
+around282:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored250:
+stored283:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around284
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored252
+	JMP       stored285
 
-around251:
+around284:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored252:
+stored285:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around286
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored254
+	JMP       stored287
 
-around253:
+around286:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored254:
+stored287:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around255
+	JNE       around288
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored256
+	JMP       stored289
 
-around255:
+around288:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored256:
-stored245:
-	JMP stored242
+stored289:
+stored278:
+	JMP stored275
 
-empty236:
+empty269:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed241
+	JNE       summed274
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around257
+	JNE       around290
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2328,9 +2607,9 @@ empty236:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored258
+	JMP       stored291
 
-around257:
+around290:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2340,37 +2619,37 @@ around257:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored258:
-	JMP stored242
+stored291:
+	JMP stored275
 
-tooMany233:
+tooMany266:
 	MOVQ R8, results+24(FP)
 
-over234:
+over267:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000080, R10
 
-narrower231:
+narrower264:
 	CMPQ R10, $0x00000040
-	JLT  narrower260
+	JLT  narrower293
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over263
+	JGE  over296
 
-result261:
+result294:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few264
+	JLE   few297
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany262
+	JEQ   tooMany295
 
-few264:
+few297:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2379,7 +2658,7 @@ few264:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty265
+	JGE     empty298
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2389,9 +2668,9 @@ few264:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows267
+	JGE     rows300
 
-row266:
+row299:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2418,13 +2697,13 @@ row266:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row266
+	JLT          row299
 
-rows267:
+rows300:
 	CMPQ R13, DI
-	JGE  rows269
+	JGE  rows302
 
-row268:
+row301:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2445,38 +2724,38 @@ row268:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row268
+	JLT          row301
 
-rows269:
-summed270:
+rows302:
+summed303:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special272
+	JNE     special305
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 
-stored271:
+stored304:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result261
-	JMP  over263
+	JLT  result294
+	JMP  over296
 
-special272:
+special305:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow306
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored274
+	JMP     stored307
 
-narrow273:
+narrow306:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip275
+	JEQ          skip308
 	SUBQ         SI, DI
-	JEQ          empty276
+	JEQ          empty309
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -2486,10 +2765,10 @@ narrow273:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty276:
-skip275:
+empty309:
+skip308:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip277
+	JEQ     skip310
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2499,87 +2778,87 @@ skip275:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip277:
+skip310:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around278
+	JNE       around311
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored279
+	JMP       stored312
 
-around278:
+around311:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored279:
+stored312:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around280
+	JNE       around313
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored281
+	JMP       stored314
 
-around280:
+around313:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored281:
-stored274:
-	JMP stored271
+stored314:
+stored307:
+	JMP stored304
 
-empty265:
+empty298:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed270
+	JNE       summed303
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
+	JNE       around315
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored283
+	JMP       stored316
 
-around282:
+around315:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored283:
-	JMP stored271
+stored316:
+	JMP stored304
 
-tooMany262:
+tooMany295:
 	MOVQ R8, results+24(FP)
 
-over263:
+over296:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower260:
+narrower293:
 	CMPQ R10, $0x00000020
-	JLT  narrower285
+	JLT  narrower318
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over288
+	JGE  over321
 
-result286:
+result319:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few289
+	JLE   few322
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany287
+	JEQ   tooMany320
 
-few289:
+few322:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty290
+	JGE     empty323
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2589,9 +2868,9 @@ few289:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows292
+	JGE     rows325
 
-row291:
+row324:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2610,13 +2889,13 @@ row291:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row291
+	JLT          row324
 
-rows292:
+rows325:
 	CMPQ R13, DI
-	JGE  rows294
+	JGE  rows327
 
-row293:
+row326:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2631,34 +2910,34 @@ row293:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row293
+	JLT          row326
 
-rows294:
-summed295:
+rows327:
+summed328:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special297
+	JNE     special330
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 
-stored296:
+stored329:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result286
-	JMP  over288
+	JLT  result319
+	JMP  over321
 
-special297:
+special330:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow331
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored299
+	JMP     stored332
 
-narrow298:
+narrow331:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip333
 	SUBQ         SI, DI
-	JEQ          empty301
+	JEQ          empty334
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -2666,80 +2945,80 @@ narrow298:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty301:
-skip300:
+empty334:
+skip333:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip302
+	JEQ     skip335
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip302:
+skip335:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around303
+	JNE       around336
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored304
+	JMP       stored337
 
-around303:
+around336:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored304:
-stored299:
-	JMP stored296
+stored337:
+stored332:
+	JMP stored329
 
-empty290:
+empty323:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed295
+	JNE       summed328
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around305
+	JNE       around338
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored306
+	JMP       stored339
 
-around305:
+around338:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored306:
-	JMP stored296
+stored339:
+	JMP stored329
 
-tooMany287:
+tooMany320:
 	MOVQ R8, results+24(FP)
 
-over288:
+over321:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower285:
+narrower318:
 	CMPQ R10, $0x00000010
-	JLT  narrower308
+	JLT  narrower341
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over311
+	JGE  over344
 
-result309:
+result342:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few312
+	JLE   few345
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany310
+	JEQ   tooMany343
 
-few312:
+few345:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty313
+	JGE     empty346
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2749,9 +3028,9 @@ few312:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows315
+	JGE     rows348
 
-row314:
+row347:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2766,13 +3045,13 @@ row314:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row314
+	JLT          row347
 
-rows315:
+rows348:
 	CMPQ R13, DI
-	JGE  rows317
+	JGE  rows350
 
-row316:
+row349:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2784,109 +3063,109 @@ row316:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row316
+	JLT          row349
 
-rows317:
-summed318:
+rows350:
+summed351:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special320
+	JNE     special353
 	VMOVUPS Z0, (BX)
 
-stored319:
+stored352:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result309
-	JMP  over311
+	JLT  result342
+	JMP  over344
 
-special320:
+special353:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow321
+	JEQ     narrow354
 	VMOVUPS Z0, (BX)
-	JMP     stored322
+	JMP     stored355
 
-narrow321:
+narrow354:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip323
+	JEQ          skip356
 	SUBQ         SI, DI
-	JEQ          empty324
+	JEQ          empty357
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty324:
-skip323:
+empty357:
+skip356:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip325
+	JEQ     skip358
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip325:
+skip358:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around326
+	JNE       around359
 	VMOVDQU64 Z0, (BX)
-	JMP       stored327
+	JMP       stored360
 
-around326:
+around359:
 	VMOVNTDQ Z0, (BX)
 
-stored327:
-stored322:
-	JMP stored319
+stored360:
+stored355:
+	JMP stored352
 
-empty313:
+empty346:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed318
+	JNE       summed351
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around328
+	JNE       around361
 	VMOVDQU64 Z0, (BX)
-	JMP       stored329
+	JMP       stored362
 
-around328:
+around361:
 	VMOVNTDQ Z0, (BX)
 
-stored329:
-	JMP stored319
+stored362:
+	JMP stored352
 
-tooMany310:
+tooMany343:
 	MOVQ R8, results+24(FP)
 
-over311:
+over344:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower308:
+narrower341:
 	TESTQ R10, R10
-	JLE   done330
+	JLE   done363
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over333
+	JGE   over366
 
-result331:
+result364:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few334
+	JLE   few367
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany332
+	JEQ   tooMany365
 
-few334:
+few367:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty335
+	JGE     empty368
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2896,9 +3175,9 @@ few334:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows337
+	JGE     rows370
 
-row336:
+row369:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2913,13 +3192,13 @@ row336:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row336
+	JLT          row369
 
-rows337:
+rows370:
 	CMPQ R13, DI
-	JGE  rows339
+	JGE  rows372
 
-row338:
+row371:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2931,60 +3210,60 @@ row338:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row338
+	JLT          row371
 
-rows339:
-summed340:
+rows372:
+summed373:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special342
+	JNE     special375
 	VMOVUPS Z0, K1, (BX)
 
-stored341:
+stored374:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result364
+	JMP  over366
 
-special342:
+special375:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow343
+	JEQ     narrow376
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored344
+	JMP     stored377
 
-narrow343:
+narrow376:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip345
+	JEQ          skip378
 	SUBQ         SI, DI
-	JEQ          empty346
+	JEQ          empty379
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty346:
-skip345:
+empty379:
+skip378:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip347
+	JEQ       skip380
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip347:
+skip380:
 	VMOVUPS Z0, K1, (BX)
 
-stored344:
-	JMP stored341
+stored377:
+	JMP stored374
 
-empty335:
-	JMP summed340
-	JMP stored341
+empty368:
+	JMP summed373
+	JMP stored374
 
-tooMany332:
+tooMany365:
 	MOVQ R8, results+24(FP)
 
-over333:
-done330:
+over366:
+done363:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -2999,22 +3278,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none348
+	JEQ   none381
 	SUBQ  positions+32(FP), AX
 
-none348:
+none381:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile349:
+tile382:
 	CMPQ R10, $0x00000080
-	JLT  narrower350
+	JLT  narrower383
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over353
+	JGE  over386
 
-result351:
+result384:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3024,7 +3303,7 @@ result351:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty354
+	JGE     empty387
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3044,14 +3323,14 @@ result351:
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    SI, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows357
+	JGE     rows390
 
-row356:
-	MOVQ       64(R11), R13
+row389:
+	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
 	IMULQ      CX, R12
@@ -3106,13 +3385,13 @@ row356:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row356
+	JLT        row389
 
-rows357:
+rows390:
 	CMPQ R11, DI
-	JGE  rows359
+	JGE  rows392
 
-row358:
+row391:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -3158,9 +3437,9 @@ row358:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row358
+	JLT       row391
 
-rows359:
+rows392:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -3171,7 +3450,7 @@ rows359:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none360
+	JEQ           none393
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3276,10 +3555,10 @@ rows359:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none360:
-	JMP stored355
+none393:
+	JMP stored388
 
-empty354:
+empty387:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3298,7 +3577,7 @@ empty354:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none361
+	JEQ     none394
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3323,30 +3602,30 @@ empty354:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none361:
-stored355:
+none394:
+stored388:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result384
+	JMP  over386
 	MOVQ R8, results+24(FP)
 
-over353:
+over386:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile349
+	JMP  tile382
 
-narrower350:
+narrower383:
 	CMPQ R10, $0x00000040
-	JLT  narrower363
+	JLT  narrower396
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over366
+	JGE  over399
 
-result364:
+result397:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3356,7 +3635,7 @@ result364:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty367
+	JGE     empty400
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3372,9 +3651,9 @@ result364:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows370
+	JGE     rows403
 
-row369:
+row402:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3406,13 +3685,13 @@ row369:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row369
+	JLT        row402
 
-rows370:
+rows403:
 	CMPQ R11, DI
-	JGE  rows372
+	JGE  rows405
 
-row371:
+row404:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3438,16 +3717,16 @@ row371:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row371
+	JLT       row404
 
-rows372:
+rows405:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none373
+	JEQ           none406
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3504,10 +3783,10 @@ rows372:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none373:
-	JMP stored368
+none406:
+	JMP stored401
 
-empty367:
+empty400:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3518,7 +3797,7 @@ empty367:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none374
+	JEQ     none407
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3535,29 +3814,29 @@ empty367:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none374:
-stored368:
+none407:
+stored401:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result397
+	JMP  over399
 	MOVQ R8, results+24(FP)
 
-over366:
+over399:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower363:
+narrower396:
 	CMPQ R10, $0x00000020
-	JLT  narrower376
+	JLT  narrower409
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over379
+	JGE  over412
 
-result377:
+result410:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3567,7 +3846,7 @@ result377:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty380
+	JGE     empty413
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3579,9 +3858,9 @@ result377:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows383
+	JGE     rows416
 
-row382:
+row415:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3601,13 +3880,13 @@ row382:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row382
+	JLT        row415
 
-rows383:
+rows416:
 	CMPQ R11, DI
-	JGE  rows385
+	JGE  rows418
 
-row384:
+row417:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3623,14 +3902,14 @@ row384:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row384
+	JLT       row417
 
-rows385:
+rows418:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none386
+	JEQ           none419
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3663,17 +3942,17 @@ rows385:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none386:
-	JMP stored381
+none419:
+	JMP stored414
 
-empty380:
+empty413:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none387
+	JEQ     none420
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3686,29 +3965,29 @@ empty380:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none387:
-stored381:
+none420:
+stored414:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result377
-	JMP  over379
+	JLT  result410
+	JMP  over412
 	MOVQ R8, results+24(FP)
 
-over379:
+over412:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower376:
+narrower409:
 	CMPQ R10, $0x00000010
-	JLT  narrower389
+	JLT  narrower422
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over392
+	JGE  over425
 
-result390:
+result423:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3718,7 +3997,7 @@ result390:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty393
+	JGE     empty426
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3728,9 +4007,9 @@ result390:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows396
+	JGE     rows429
 
-row395:
+row428:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3744,13 +4023,13 @@ row395:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row395
+	JLT        row428
 
-rows396:
+rows429:
 	CMPQ R11, DI
-	JGE  rows398
+	JGE  rows431
 
-row397:
+row430:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -3761,13 +4040,13 @@ row397:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row397
+	JLT       row430
 
-rows398:
+rows431:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none399
+	JEQ           none432
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3788,15 +4067,15 @@ rows398:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none399:
-	JMP stored394
+none432:
+	JMP stored427
 
-empty393:
+empty426:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none400
+	JEQ     none433
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3807,32 +4086,32 @@ empty393:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none400:
-stored394:
+none433:
+stored427:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result390
-	JMP  over392
+	JLT  result423
+	JMP  over425
 	MOVQ R8, results+24(FP)
 
-over392:
+over425:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower389:
+narrower422:
 	TESTQ R10, R10
-	JLE   done401
+	JLE   done434
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over404
+	JGE   over437
 
-result402:
+result435:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3842,7 +4121,7 @@ result402:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty405
+	JGE     empty438
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3852,9 +4131,9 @@ result402:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows408
+	JGE     rows441
 
-row407:
+row440:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3868,13 +4147,13 @@ row407:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row407
+	JLT        row440
 
-rows408:
+rows441:
 	CMPQ R11, DI
-	JGE  rows410
+	JGE  rows443
 
-row409:
+row442:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -3885,13 +4164,13 @@ row409:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row409
+	JLT       row442
 
-rows410:
+rows443:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none411
+	JEQ           none444
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3913,15 +4192,15 @@ rows410:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none411:
-	JMP stored406
+none444:
+	JMP stored439
 
-empty405:
+empty438:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none412
+	JEQ      none445
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -3933,17 +4212,17 @@ empty405:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none412:
-stored406:
+none445:
+stored439:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result402
-	JMP  over404
+	JLT  result435
+	JMP  over437
 	MOVQ R8, results+24(FP)
 
-over404:
-done401:
+over437:
+done434:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -4530,14 +4809,14 @@ few49:
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows54
 
 row53:
-	MOVQ         64(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
@@ -4605,14 +4884,14 @@ rows56:
 
 none52:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows58
 
 row57:
-	MOVQ       64(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -4813,7 +5092,7 @@ over48:
 	SUBQ $0x00000040, R9
 
 narrower45:
-	CMPQ R9, $0x00000020
+	CMPQ R9, $0x00000030
 	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
@@ -4839,6 +5118,8 @@ few84:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
 	JGE     empty86
 	CMPQ    factors+48(FP), $0x00000000
@@ -4859,20 +5140,26 @@ row88:
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
-	VBROADCASTSD (R10), Z4
+	VBROADCASTSD (R10), Z6
 	ADDQ         $0x08, R10
-	VMULPD       (R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z0, Z0
+	VMULPD       (R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
-	VMULPD       64(R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z1, Z1
+	VMULPD       64(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z1, Z1
 	PREFETCHT0   64(R8)(R13*1)
-	VMULPD       128(R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z2, Z2
+	VMULPD       128(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z2, Z2
 	PREFETCHT0   128(R8)(R13*1)
-	VMULPD       192(R8)(R12*1), Z4, Z4
-	VADDPD       Z4, Z3, Z3
+	VMULPD       192(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z3, Z3
 	PREFETCHT0   192(R8)(R13*1)
+	VMULPD       256(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z4, Z4
+	PREFETCHT0   256(R8)(R13*1)
+	VMULPD       320(R8)(R12*1), Z6, Z6
+	VADDPD       Z6, Z5, Z5
+	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row88
@@ -4884,16 +5171,20 @@ rows89:
 row90:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
-	VBROADCASTSD (R10), Z4
+	VBROADCASTSD (R10), Z6
 	ADDQ         $0x08, R10
-	VMULPD       (R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z0, Z0
-	VMULPD       64(R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z1, Z1
-	VMULPD       128(R8)(R12*1), Z4, Z5
-	VADDPD       Z5, Z2, Z2
-	VMULPD       192(R8)(R12*1), Z4, Z4
-	VADDPD       Z4, Z3, Z3
+	VMULPD       (R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z0, Z0
+	VMULPD       64(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z1, Z1
+	VMULPD       128(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z2, Z2
+	VMULPD       192(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z3, Z3
+	VMULPD       256(R8)(R12*1), Z6, Z7
+	VADDPD       Z7, Z4, Z4
+	VMULPD       320(R8)(R12*1), Z6, Z6
+	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row90
@@ -4922,6 +5213,10 @@ row92:
 	PREFETCHT0 128(R8)(R12*1)
 	VADDPD     192(R8)(R11*1), Z3, Z3
 	PREFETCHT0 192(R8)(R12*1)
+	VADDPD     256(R8)(R11*1), Z4, Z4
+	PREFETCHT0 256(R8)(R12*1)
+	VADDPD     320(R8)(R11*1), Z5, Z5
+	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row92
@@ -4937,6 +5232,8 @@ row94:
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	VADDPD 128(R8)(R11*1), Z2, Z2
 	VADDPD 192(R8)(R11*1), Z3, Z3
+	VADDPD 256(R8)(R11*1), Z4, Z4
+	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
 	JLT    row94
@@ -4950,6 +5247,8 @@ summed96:
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
+	VMOVUPD Z4, 256(AX)
+	VMOVUPD Z5, 320(AX)
 
 stored97:
 	ADDQ apart+64(FP), AX
@@ -4965,6 +5264,8 @@ special98:
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
+	VMOVUPD Z4, 256(AX)
+	VMOVUPD Z5, 320(AX)
 	JMP     stored100
 
 narrow99:
@@ -4975,24 +5276,30 @@ narrow99:
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   SI, X20, X20
-	VBROADCASTSD X20, Z4
-	VDIVPD       Z4, Z0, Z0
-	VDIVPD       Z4, Z1, Z1
-	VDIVPD       Z4, Z2, Z2
-	VDIVPD       Z4, Z3, Z3
+	VBROADCASTSD X20, Z6
+	VDIVPD       Z6, Z0, Z0
+	VDIVPD       Z6, Z1, Z1
+	VDIVPD       Z6, Z2, Z2
+	VDIVPD       Z6, Z3, Z3
+	VDIVPD       Z6, Z4, Z4
+	VDIVPD       Z6, Z5, Z5
 
 empty102:
 skip101:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip103
-	VMOVUPD (AX), Z4
-	VADDPD  Z0, Z4, Z0
-	VMOVUPD 64(AX), Z4
-	VADDPD  Z1, Z4, Z1
-	VMOVUPD 128(AX), Z4
-	VADDPD  Z2, Z4, Z2
-	VMOVUPD 192(AX), Z4
-	VADDPD  Z3, Z4, Z3
+	VMOVUPD (AX), Z6
+	VADDPD  Z0, Z6, Z0
+	VMOVUPD 64(AX), Z6
+	VADDPD  Z1, Z6, Z1
+	VMOVUPD 128(AX), Z6
+	VADDPD  Z2, Z6, Z2
+	VMOVUPD 192(AX), Z6
+	VADDPD  Z3, Z6, Z3
+	VMOVUPD 256(AX), Z6
+	VADDPD  Z4, Z6, Z4
+	VMOVUPD 320(AX), Z6
+	VADDPD  Z5, Z6, Z5
 
 skip103:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -5017,6 +5324,17 @@ around106:
 	VMOVNTDQ Z3, 192(AX)
 
 stored107:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored109:
 stored100:
 	JMP stored97
 
@@ -5024,59 +5342,65 @@ empty86:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed96
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around110
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored109
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	JMP       stored111
 
-around108:
+around110:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
 
-stored109:
+stored111:
 	JMP stored97
 
 tooMany82:
 	MOVQ DI, results+24(FP)
 
 over83:
-	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
-	SUBQ $0x00000020, R9
+	ADDQ $0x00000180, R8
+	ADDQ $0x00000180, to+56(FP)
+	SUBQ $0x00000030, R9
 
 narrower80:
-	CMPQ R9, $0x00000010
-	JLT  narrower111
+	CMPQ R9, $0x00000020
+	JLT  narrower113
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over114
+	JGE  over116
 
-result112:
+result114:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few115
+	JLE   few117
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany113
+	JEQ   tooMany115
 
-few115:
+few117:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty117
+	JGE     empty119
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none118
+	JEQ     none120
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5086,9 +5410,243 @@ few115:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows120
+	JGE     rows122
 
-row119:
+row121:
+	MOVQ         128(R11), R13
+	IMULQ        CX, R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSD (R10), Z4
+	ADDQ         $0x08, R10
+	VMULPD       (R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPD       128(R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z2, Z2
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPD       192(R8)(R12*1), Z4, Z4
+	VADDPD       Z4, Z3, Z3
+	PREFETCHT0   192(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row121
+
+rows122:
+	CMPQ R11, SI
+	JGE  rows124
+
+row123:
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSD (R10), Z4
+	ADDQ         $0x08, R10
+	VMULPD       (R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z0, Z0
+	VMULPD       64(R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z1, Z1
+	VMULPD       128(R8)(R12*1), Z4, Z5
+	VADDPD       Z5, Z2, Z2
+	VMULPD       192(R8)(R12*1), Z4, Z4
+	VADDPD       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row123
+
+rows124:
+	JMP summed118
+
+none120:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows126
+
+row125:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPD     128(R8)(R11*1), Z2, Z2
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPD     192(R8)(R11*1), Z3, Z3
+	PREFETCHT0 192(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row125
+
+rows126:
+	CMPQ R10, SI
+	JGE  rows128
+
+row127:
+	MOVQ   (R10), R11
+	IMULQ  CX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	VADDPD 64(R8)(R11*1), Z1, Z1
+	VADDPD 128(R8)(R11*1), Z2, Z2
+	VADDPD 192(R8)(R11*1), Z3, Z3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row127
+
+rows128:
+summed118:
+summed129:
+	CMPQ    mode+80(FP), $0x00000000
+	JNE     special131
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+
+stored130:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result114
+	JMP  over116
+
+special131:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow132
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	JMP     stored133
+
+narrow132:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip134
+	SUBQ         BX, SI
+	JEQ          empty135
+	SHRQ         $0x03, SI
+	VPXORD       X21, X21, X21
+	VCVTSI2SDQ   SI, X21, X21
+	VBROADCASTSD X21, Z4
+	VDIVPD       Z4, Z0, Z0
+	VDIVPD       Z4, Z1, Z1
+	VDIVPD       Z4, Z2, Z2
+	VDIVPD       Z4, Z3, Z3
+
+empty135:
+skip134:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip136
+	VMOVUPD (AX), Z4
+	VADDPD  Z0, Z4, Z0
+	VMOVUPD 64(AX), Z4
+	VADDPD  Z1, Z4, Z1
+	VMOVUPD 128(AX), Z4
+	VADDPD  Z2, Z4, Z2
+	VMOVUPD 192(AX), Z4
+	VADDPD  Z3, Z4, Z3
+
+skip136:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around137
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored138
+
+around137:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored138:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around139
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored140
+
+around139:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored140:
+stored133:
+	JMP stored130
+
+empty119:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed129
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around141
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored142
+
+around141:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored142:
+	JMP stored130
+
+tooMany115:
+	MOVQ DI, results+24(FP)
+
+over116:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, to+56(FP)
+	SUBQ $0x00000020, R9
+
+narrower113:
+	CMPQ R9, $0x00000010
+	JLT  narrower144
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over147
+
+result145:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few148
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany146
+
+few148:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty150
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none151
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows153
+
+row152:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5103,13 +5661,13 @@ row119:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row119
+	JLT          row152
 
-rows120:
+rows153:
 	CMPQ R11, SI
-	JGE  rows122
+	JGE  rows155
 
-row121:
+row154:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z2
@@ -5120,20 +5678,20 @@ row121:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row121
+	JLT          row154
 
-rows122:
-	JMP summed116
+rows155:
+	JMP summed149
 
-none118:
+none151:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows124
+	JGE     rows157
 
-row123:
+row156:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5144,131 +5702,131 @@ row123:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row123
+	JLT        row156
 
-rows124:
+rows157:
 	CMPQ R10, SI
-	JGE  rows126
+	JGE  rows159
 
-row125:
+row158:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row125
+	JLT    row158
 
-rows126:
-summed116:
-summed127:
+rows159:
+summed149:
+summed160:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special129
+	JNE     special162
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 
-stored128:
+stored161:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result112
-	JMP  over114
+	JLT  result145
+	JMP  over147
 
-special129:
+special162:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow130
+	JEQ     narrow163
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
-	JMP     stored131
+	JMP     stored164
 
-narrow130:
+narrow163:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip132
+	JEQ          skip165
 	SUBQ         BX, SI
-	JEQ          empty133
+	JEQ          empty166
 	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SDQ   SI, X21, X21
-	VBROADCASTSD X21, Z2
+	VPXORD       X22, X22, X22
+	VCVTSI2SDQ   SI, X22, X22
+	VBROADCASTSD X22, Z2
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty133:
-skip132:
+empty166:
+skip165:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip134
+	JEQ     skip167
 	VMOVUPD (AX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(AX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip134:
+skip167:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around135
+	JNE       around168
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored136
+	JMP       stored169
 
-around135:
+around168:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored136:
-stored131:
-	JMP stored128
+stored169:
+stored164:
+	JMP stored161
 
-empty117:
+empty150:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed127
+	JNE       summed160
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around170
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored138
+	JMP       stored171
 
-around137:
+around170:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored138:
-	JMP stored128
+stored171:
+	JMP stored161
 
-tooMany113:
+tooMany146:
 	MOVQ DI, results+24(FP)
 
-over114:
+over147:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower111:
+narrower144:
 	CMPQ R9, $0x00000008
-	JLT  narrower140
+	JLT  narrower173
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over143
+	JGE  over176
 
-result141:
+result174:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few144
+	JLE   few177
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany142
+	JEQ   tooMany175
 
-few144:
+few177:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty146
+	JGE     empty179
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none147
+	JEQ     none180
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5278,9 +5836,9 @@ few144:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows149
+	JGE     rows182
 
-row148:
+row181:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5292,13 +5850,13 @@ row148:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row148
+	JLT          row181
 
-rows149:
+rows182:
 	CMPQ R11, SI
-	JGE  rows151
+	JGE  rows184
 
-row150:
+row183:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z1
@@ -5307,20 +5865,20 @@ row150:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row150
+	JLT          row183
 
-rows151:
-	JMP summed145
+rows184:
+	JMP summed178
 
-none147:
+none180:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows153
+	JGE     rows186
 
-row152:
+row185:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5329,124 +5887,124 @@ row152:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row152
+	JLT        row185
 
-rows153:
+rows186:
 	CMPQ R10, SI
-	JGE  rows155
+	JGE  rows188
 
-row154:
+row187:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row154
+	JLT    row187
 
-rows155:
-summed145:
-summed156:
+rows188:
+summed178:
+summed189:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special158
+	JNE     special191
 	VMOVUPD Z0, (AX)
 
-stored157:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result141
-	JMP  over143
+	JLT  result174
+	JMP  over176
 
-special158:
+special191:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow192
 	VMOVUPD Z0, (AX)
-	JMP     stored160
+	JMP     stored193
 
-narrow159:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty195
 	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SDQ   SI, X22, X22
-	VBROADCASTSD X22, Z1
+	VPXORD       X23, X23, X23
+	VCVTSI2SDQ   SI, X23, X23
+	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty162:
-skip161:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip163
+	JEQ     skip196
 	VMOVUPD (AX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip163:
+skip196:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around197
 	VMOVDQU64 Z0, (AX)
-	JMP       stored165
+	JMP       stored198
 
-around164:
+around197:
 	VMOVNTDQ Z0, (AX)
 
-stored165:
-stored160:
-	JMP stored157
+stored198:
+stored193:
+	JMP stored190
 
-empty146:
+empty179:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed156
+	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around166
+	JNE       around199
 	VMOVDQU64 Z0, (AX)
-	JMP       stored167
+	JMP       stored200
 
-around166:
+around199:
 	VMOVNTDQ Z0, (AX)
 
-stored167:
-	JMP stored157
+stored200:
+	JMP stored190
 
-tooMany142:
+tooMany175:
 	MOVQ DI, results+24(FP)
 
-over143:
+over176:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower140:
+narrower173:
 	TESTQ R9, R9
-	JLE   done168
+	JLE   done201
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over171
+	JGE   over204
 
-result169:
+result202:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few172
+	JLE   few205
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+	JEQ   tooMany203
 
-few172:
+few205:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty174
+	JGE     empty207
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none208
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -5456,9 +6014,9 @@ few172:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows177
+	JGE     rows210
 
-row176:
+row209:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -5471,13 +6029,13 @@ row176:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row176
+	JLT          row209
 
-rows177:
+rows210:
 	CMPQ R10, SI
-	JGE  rows179
+	JGE  rows212
 
-row178:
+row211:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSD (R9), Z1
@@ -5487,20 +6045,20 @@ row178:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row178
+	JLT          row211
 
-rows179:
-	JMP summed173
+rows212:
+	JMP summed206
 
-none175:
+none208:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows181
+	JGE     rows214
 
-row180:
+row213:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -5510,74 +6068,74 @@ row180:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row180
+	JLT        row213
 
-rows181:
+rows214:
 	CMPQ R9, SI
-	JGE  rows183
+	JGE  rows216
 
-row182:
+row215:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row182
+	JLT       row215
 
-rows183:
-summed173:
-summed184:
+rows216:
+summed206:
+summed217:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special186
+	JNE     special219
 	VMOVUPD Z0, K1, (AX)
 
-stored185:
+stored218:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result202
+	JMP  over204
 
-special186:
+special219:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow187
+	JEQ     narrow220
 	VMOVUPD Z0, K1, (AX)
-	JMP     stored188
+	JMP     stored221
 
-narrow187:
+narrow220:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip222
 	SUBQ         BX, SI
-	JEQ          empty190
+	JEQ          empty223
 	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SDQ   SI, X23, X23
-	VBROADCASTSD X23, Z1
+	VPXORD       X24, X24, X24
+	VCVTSI2SDQ   SI, X24, X24
+	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty190:
-skip189:
+empty223:
+skip222:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip191
+	JEQ       skip224
 	VMOVUPD.Z (AX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip191:
+skip224:
 	VMOVUPD Z0, K1, (AX)
 
-stored188:
-	JMP stored185
+stored221:
+	JMP stored218
 
-empty174:
-	JMP summed184
-	JMP stored185
+empty207:
+	JMP summed217
+	JMP stored218
 
-tooMany170:
+tooMany203:
 	MOVQ DI, results+24(FP)
 
-over171:
-done168:
+over204:
+done201:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -5592,33 +6150,33 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none192
+	JEQ   none225
 	SUBQ  positions+32(FP), AX
 
-none192:
+none225:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile193:
+tile226:
 	CMPQ R10, $0x00000080
-	JLT  narrower194
+	JLT  narrower227
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over197
+	JGE  over230
 
-result195:
+result228:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few198
+	JLE   few231
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany196
+	JEQ   tooMany229
 
-few198:
+few231:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -5639,7 +6197,7 @@ few198:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty199
+	JGE     empty232
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -5649,9 +6207,9 @@ few198:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows201
+	JGE     rows234
 
-row200:
+row233:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -5726,13 +6284,13 @@ row200:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row200
+	JLT          row233
 
-rows201:
+rows234:
 	CMPQ R13, DI
-	JGE  rows203
+	JGE  rows236
 
-row202:
+row235:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -5789,12 +6347,12 @@ row202:
 	VADDPD       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row202
+	JLT          row235
 
-rows203:
-summed204:
+rows236:
+summed237:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special206
+	JNE     special239
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5812,16 +6370,16 @@ summed204:
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
 
-stored205:
+stored238:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result195
-	JMP  over197
+	JLT  result228
+	JMP  over230
 
-special206:
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow207
+	JEQ     narrow240
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5838,13 +6396,13 @@ special206:
 	VMOVUPD Z13, 832(BX)
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
-	JMP     stored208
+	JMP     stored241
 
-narrow207:
+narrow240:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip209
+	JEQ          skip242
 	SUBQ         SI, DI
-	JEQ          empty210
+	JEQ          empty243
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   DI, X18, X18
@@ -5866,10 +6424,10 @@ narrow207:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty210:
-skip209:
+empty243:
+skip242:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip211
+	JEQ     skip244
 	VMOVUPD (BX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(BX), Z16
@@ -5903,103 +6461,103 @@ skip209:
 	VMOVUPD 960(BX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip211:
+skip244:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around245
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored213
+	JMP       stored246
 
-around212:
+around245:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored213:
+stored246:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around247
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored215
+	JMP       stored248
 
-around214:
+around247:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored215:
+stored248:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around249
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored217
+	JMP       stored250
 
-around216:
+around249:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored217:
+stored250:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around251
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored219
+	JMP       stored252
 
-around218:
+around251:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored219:
+stored252:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around220
+	JNE       around253
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored221
+	JMP       stored254
 
-around220:
+around253:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored221:
+stored254:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around222
+	JNE       around255
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored223
+	JMP       stored256
 
-around222:
+around255:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored223:
+stored256:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around224
+	JNE       around257
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored225
+	JMP       stored258
 
-around224:
+around257:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored225:
+stored258:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around226
+	JNE       around259
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored227
+	JMP       stored260
 
-around226:
+around259:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored227:
-stored208:
-	JMP stored205
+stored260:
+stored241:
+	JMP stored238
 
-empty199:
+empty232:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed204
+	JNE       summed237
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around228
+	JNE       around261
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6016,9 +6574,9 @@ empty199:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored229
+	JMP       stored262
 
-around228:
+around261:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6036,38 +6594,38 @@ around228:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored229:
-	JMP stored205
+stored262:
+	JMP stored238
 
-tooMany196:
+tooMany229:
 	MOVQ R8, results+24(FP)
 
-over197:
+over230:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile193
+	JMP  tile226
 
-narrower194:
+narrower227:
 	CMPQ R10, $0x00000040
-	JLT  narrower231
+	JLT  narrower264
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over234
+	JGE  over267
 
-result232:
+result265:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few235
+	JLE   few268
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany233
+	JEQ   tooMany266
 
-few235:
+few268:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6080,20 +6638,20 @@ few235:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty236
+	JGE     empty269
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -64(DX), BP
+	LEAQ    -128(DX), BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows238
+	JGE     rows271
 
-row237:
-	MOVQ         64(R13), R15
+row270:
+	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
@@ -6135,13 +6693,13 @@ row237:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row237
+	JLT          row270
 
-rows238:
+rows271:
 	CMPQ R13, DI
-	JGE  rows240
+	JGE  rows273
 
-row239:
+row272:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6174,12 +6732,12 @@ row239:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row239
+	JLT          row272
 
-rows240:
-summed241:
+rows273:
+summed274:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special243
+	JNE     special276
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6189,16 +6747,16 @@ summed241:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 
-stored242:
+stored275:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result232
-	JMP  over234
+	JLT  result265
+	JMP  over267
 
-special243:
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow244
+	JEQ     narrow277
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6207,13 +6765,13 @@ special243:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored245
+	JMP     stored278
 
-narrow244:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip279
 	SUBQ         SI, DI
-	JEQ          empty247
+	JEQ          empty280
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   DI, X19, X19
@@ -6227,10 +6785,10 @@ narrow244:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty247:
-skip246:
+empty280:
+skip279:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip248
+	JEQ     skip281
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -6248,59 +6806,59 @@ skip246:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip248:
+skip281:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around282
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored250
+	JMP       stored283
 
-around249:
+around282:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored250:
+stored283:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around284
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored252
+	JMP       stored285
 
-around251:
+around284:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored252:
+stored285:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around286
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored254
+	JMP       stored287
 
-around253:
+around286:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored254:
+stored287:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around255
+	JNE       around288
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored256
+	JMP       stored289
 
-around255:
+around288:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored256:
-stored245:
-	JMP stored242
+stored289:
+stored278:
+	JMP stored275
 
-empty236:
+empty269:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed241
+	JNE       summed274
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around257
+	JNE       around290
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6309,9 +6867,9 @@ empty236:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored258
+	JMP       stored291
 
-around257:
+around290:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6321,37 +6879,37 @@ around257:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored258:
-	JMP stored242
+stored291:
+	JMP stored275
 
-tooMany233:
+tooMany266:
 	MOVQ R8, results+24(FP)
 
-over234:
+over267:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower231:
+narrower264:
 	CMPQ R10, $0x00000020
-	JLT  narrower260
+	JLT  narrower293
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over263
+	JGE  over296
 
-result261:
+result294:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few264
+	JLE   few297
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany262
+	JEQ   tooMany295
 
-few264:
+few297:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6360,7 +6918,7 @@ few264:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty265
+	JGE     empty298
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6370,9 +6928,9 @@ few264:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows267
+	JGE     rows300
 
-row266:
+row299:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6399,13 +6957,13 @@ row266:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row266
+	JLT          row299
 
-rows267:
+rows300:
 	CMPQ R13, DI
-	JGE  rows269
+	JGE  rows302
 
-row268:
+row301:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6426,38 +6984,38 @@ row268:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row268
+	JLT          row301
 
-rows269:
-summed270:
+rows302:
+summed303:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special272
+	JNE     special305
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 
-stored271:
+stored304:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result261
-	JMP  over263
+	JLT  result294
+	JMP  over296
 
-special272:
+special305:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow306
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored274
+	JMP     stored307
 
-narrow273:
+narrow306:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip275
+	JEQ          skip308
 	SUBQ         SI, DI
-	JEQ          empty276
+	JEQ          empty309
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   DI, X20, X20
@@ -6467,10 +7025,10 @@ narrow273:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty276:
-skip275:
+empty309:
+skip308:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip277
+	JEQ     skip310
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -6480,87 +7038,87 @@ skip275:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip277:
+skip310:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around278
+	JNE       around311
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored279
+	JMP       stored312
 
-around278:
+around311:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored279:
+stored312:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around280
+	JNE       around313
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored281
+	JMP       stored314
 
-around280:
+around313:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored281:
-stored274:
-	JMP stored271
+stored314:
+stored307:
+	JMP stored304
 
-empty265:
+empty298:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed270
+	JNE       summed303
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
+	JNE       around315
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored283
+	JMP       stored316
 
-around282:
+around315:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored283:
-	JMP stored271
+stored316:
+	JMP stored304
 
-tooMany262:
+tooMany295:
 	MOVQ R8, results+24(FP)
 
-over263:
+over296:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower260:
+narrower293:
 	CMPQ R10, $0x00000010
-	JLT  narrower285
+	JLT  narrower318
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over288
+	JGE  over321
 
-result286:
+result319:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few289
+	JLE   few322
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany287
+	JEQ   tooMany320
 
-few289:
+few322:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty290
+	JGE     empty323
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6570,9 +7128,9 @@ few289:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows292
+	JGE     rows325
 
-row291:
+row324:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6591,13 +7149,13 @@ row291:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row291
+	JLT          row324
 
-rows292:
+rows325:
 	CMPQ R13, DI
-	JGE  rows294
+	JGE  rows327
 
-row293:
+row326:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6612,34 +7170,34 @@ row293:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row293
+	JLT          row326
 
-rows294:
-summed295:
+rows327:
+summed328:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special297
+	JNE     special330
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 
-stored296:
+stored329:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result286
-	JMP  over288
+	JLT  result319
+	JMP  over321
 
-special297:
+special330:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow331
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored299
+	JMP     stored332
 
-narrow298:
+narrow331:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip333
 	SUBQ         SI, DI
-	JEQ          empty301
+	JEQ          empty334
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   DI, X21, X21
@@ -6647,80 +7205,80 @@ narrow298:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty301:
-skip300:
+empty334:
+skip333:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip302
+	JEQ     skip335
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip302:
+skip335:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around303
+	JNE       around336
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored304
+	JMP       stored337
 
-around303:
+around336:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored304:
-stored299:
-	JMP stored296
+stored337:
+stored332:
+	JMP stored329
 
-empty290:
+empty323:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed295
+	JNE       summed328
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around305
+	JNE       around338
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored306
+	JMP       stored339
 
-around305:
+around338:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored306:
-	JMP stored296
+stored339:
+	JMP stored329
 
-tooMany287:
+tooMany320:
 	MOVQ R8, results+24(FP)
 
-over288:
+over321:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower285:
+narrower318:
 	CMPQ R10, $0x00000008
-	JLT  narrower308
+	JLT  narrower341
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over311
+	JGE  over344
 
-result309:
+result342:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few312
+	JLE   few345
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany310
+	JEQ   tooMany343
 
-few312:
+few345:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty313
+	JGE     empty346
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6730,9 +7288,9 @@ few312:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows315
+	JGE     rows348
 
-row314:
+row347:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6747,13 +7305,13 @@ row314:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row314
+	JLT          row347
 
-rows315:
+rows348:
 	CMPQ R13, DI
-	JGE  rows317
+	JGE  rows350
 
-row316:
+row349:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6765,109 +7323,109 @@ row316:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row316
+	JLT          row349
 
-rows317:
-summed318:
+rows350:
+summed351:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special320
+	JNE     special353
 	VMOVUPD Z0, (BX)
 
-stored319:
+stored352:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result309
-	JMP  over311
+	JLT  result342
+	JMP  over344
 
-special320:
+special353:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow321
+	JEQ     narrow354
 	VMOVUPD Z0, (BX)
-	JMP     stored322
+	JMP     stored355
 
-narrow321:
+narrow354:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip323
+	JEQ          skip356
 	SUBQ         SI, DI
-	JEQ          empty324
+	JEQ          empty357
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   DI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty324:
-skip323:
+empty357:
+skip356:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip325
+	JEQ     skip358
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip325:
+skip358:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around326
+	JNE       around359
 	VMOVDQU64 Z0, (BX)
-	JMP       stored327
+	JMP       stored360
 
-around326:
+around359:
 	VMOVNTDQ Z0, (BX)
 
-stored327:
-stored322:
-	JMP stored319
+stored360:
+stored355:
+	JMP stored352
 
-empty313:
+empty346:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed318
+	JNE       summed351
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around328
+	JNE       around361
 	VMOVDQU64 Z0, (BX)
-	JMP       stored329
+	JMP       stored362
 
-around328:
+around361:
 	VMOVNTDQ Z0, (BX)
 
-stored329:
-	JMP stored319
+stored362:
+	JMP stored352
 
-tooMany310:
+tooMany343:
 	MOVQ R8, results+24(FP)
 
-over311:
+over344:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower308:
+narrower341:
 	TESTQ R10, R10
-	JLE   done330
+	JLE   done363
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over333
+	JGE   over366
 
-result331:
+result364:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few334
+	JLE   few367
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany332
+	JEQ   tooMany365
 
-few334:
+few367:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty335
+	JGE     empty368
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6877,9 +7435,9 @@ few334:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows337
+	JGE     rows370
 
-row336:
+row369:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6894,13 +7452,13 @@ row336:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row336
+	JLT          row369
 
-rows337:
+rows370:
 	CMPQ R13, DI
-	JGE  rows339
+	JGE  rows372
 
-row338:
+row371:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6912,60 +7470,60 @@ row338:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row338
+	JLT          row371
 
-rows339:
-summed340:
+rows372:
+summed373:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special342
+	JNE     special375
 	VMOVUPD Z0, K1, (BX)
 
-stored341:
+stored374:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result364
+	JMP  over366
 
-special342:
+special375:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow343
+	JEQ     narrow376
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored344
+	JMP     stored377
 
-narrow343:
+narrow376:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip345
+	JEQ          skip378
 	SUBQ         SI, DI
-	JEQ          empty346
+	JEQ          empty379
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   DI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty346:
-skip345:
+empty379:
+skip378:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip347
+	JEQ       skip380
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip347:
+skip380:
 	VMOVUPD Z0, K1, (BX)
 
-stored344:
-	JMP stored341
+stored377:
+	JMP stored374
 
-empty335:
-	JMP summed340
-	JMP stored341
+empty368:
+	JMP summed373
+	JMP stored374
 
-tooMany332:
+tooMany365:
 	MOVQ R8, results+24(FP)
 
-over333:
-done330:
+over366:
+done363:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -6980,22 +7538,22 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none348
+	JEQ   none381
 	SUBQ  positions+32(FP), AX
 
-none348:
+none381:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile349:
+tile382:
 	CMPQ R10, $0x00000040
-	JLT  narrower350
+	JLT  narrower383
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over353
+	JGE  over386
 
-result351:
+result384:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7005,7 +7563,7 @@ result351:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty354
+	JGE     empty387
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7025,14 +7583,14 @@ result351:
 	VPXORD  Z16, Z16, Z16
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    SI, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows357
+	JGE     rows390
 
-row356:
-	MOVQ       64(R11), R13
+row389:
+	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
 	IMULQ      CX, R12
@@ -7087,13 +7645,13 @@ row356:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row356
+	JLT        row389
 
-rows357:
+rows390:
 	CMPQ R11, DI
-	JGE  rows359
+	JGE  rows392
 
-row358:
+row391:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -7139,9 +7697,9 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row358
+	JLT       row391
 
-rows359:
+rows392:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -7152,7 +7710,7 @@ rows359:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none360
+	JEQ        none393
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7201,10 +7759,10 @@ rows359:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(DI)
 
-none360:
-	JMP stored355
+none393:
+	JMP stored388
 
-empty354:
+empty387:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7223,7 +7781,7 @@ empty354:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none361
+	JEQ     none394
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7240,30 +7798,30 @@ empty354:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none361:
-stored355:
+none394:
+stored388:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result384
+	JMP  over386
 	MOVQ R8, results+24(FP)
 
-over353:
+over386:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile349
+	JMP  tile382
 
-narrower350:
+narrower383:
 	CMPQ R10, $0x00000020
-	JLT  narrower363
+	JLT  narrower396
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over366
+	JGE  over399
 
-result364:
+result397:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7273,7 +7831,7 @@ result364:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty367
+	JGE     empty400
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7289,9 +7847,9 @@ result364:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows370
+	JGE     rows403
 
-row369:
+row402:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7323,13 +7881,13 @@ row369:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row369
+	JLT        row402
 
-rows370:
+rows403:
 	CMPQ R11, DI
-	JGE  rows372
+	JGE  rows405
 
-row371:
+row404:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -7355,16 +7913,16 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row371
+	JLT       row404
 
-rows372:
+rows405:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none373
+	JEQ        none406
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7393,10 +7951,10 @@ rows372:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(DI)
 
-none373:
-	JMP stored368
+none406:
+	JMP stored401
 
-empty367:
+empty400:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7407,7 +7965,7 @@ empty367:
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none374
+	JEQ     none407
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7420,29 +7978,29 @@ empty367:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none374:
-stored368:
+none407:
+stored401:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result397
+	JMP  over399
 	MOVQ R8, results+24(FP)
 
-over366:
+over399:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower363:
+narrower396:
 	CMPQ R10, $0x00000010
-	JLT  narrower376
+	JLT  narrower409
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over379
+	JGE  over412
 
-result377:
+result410:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7452,7 +8010,7 @@ result377:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty380
+	JGE     empty413
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7464,9 +8022,9 @@ result377:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows383
+	JGE     rows416
 
-row382:
+row415:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7486,13 +8044,13 @@ row382:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row382
+	JLT        row415
 
-rows383:
+rows416:
 	CMPQ R11, DI
-	JGE  rows385
+	JGE  rows418
 
-row384:
+row417:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -7508,14 +8066,14 @@ row384:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row384
+	JLT       row417
 
-rows385:
+rows418:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none386
+	JEQ        none419
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7534,17 +8092,17 @@ rows385:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(DI)
 
-none386:
-	JMP stored381
+none419:
+	JMP stored414
 
-empty380:
+empty413:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none387
+	JEQ     none420
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7555,29 +8113,29 @@ empty380:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none387:
-stored381:
+none420:
+stored414:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result377
-	JMP  over379
+	JLT  result410
+	JMP  over412
 	MOVQ R8, results+24(FP)
 
-over379:
+over412:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower376:
+narrower409:
 	CMPQ R10, $0x00000008
-	JLT  narrower389
+	JLT  narrower422
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over392
+	JGE  over425
 
-result390:
+result423:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7587,7 +8145,7 @@ result390:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty393
+	JGE     empty426
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -7597,9 +8155,9 @@ result390:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows396
+	JGE     rows429
 
-row395:
+row428:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7613,13 +8171,13 @@ row395:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row395
+	JLT        row428
 
-rows396:
+rows429:
 	CMPQ R11, DI
-	JGE  rows398
+	JGE  rows431
 
-row397:
+row430:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -7630,13 +8188,13 @@ row397:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row397
+	JLT       row430
 
-rows398:
+rows431:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none399
+	JEQ        none432
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7650,15 +8208,15 @@ rows398:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (DI)
 
-none399:
-	JMP stored394
+none432:
+	JMP stored427
 
-empty393:
+empty426:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none400
+	JEQ     none433
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7668,32 +8226,32 @@ empty393:
 	ADDQ    DI, SI
 	VMOVUPD Z17, (SI)
 
-none400:
-stored394:
+none433:
+stored427:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result390
-	JMP  over392
+	JLT  result423
+	JMP  over425
 	MOVQ R8, results+24(FP)
 
-over392:
+over425:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower389:
+narrower422:
 	TESTQ R10, R10
-	JLE   done401
+	JLE   done434
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over404
+	JGE   over437
 
-result402:
+result435:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7703,7 +8261,7 @@ result402:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty405
+	JGE     empty438
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -7713,9 +8271,9 @@ result402:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows408
+	JGE     rows441
 
-row407:
+row440:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7729,13 +8287,13 @@ row407:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row407
+	JLT        row440
 
-rows408:
+rows441:
 	CMPQ R11, DI
-	JGE  rows410
+	JGE  rows443
 
-row409:
+row442:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -7746,13 +8304,13 @@ row409:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row409
+	JLT       row442
 
-rows410:
+rows443:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none411
+	JEQ        none444
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7766,15 +8324,15 @@ rows410:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (DI)
 
-none411:
-	JMP stored406
+none444:
+	JMP stored439
 
-empty405:
+empty438:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none412
+	JEQ     none445
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7784,17 +8342,17 @@ empty405:
 	ADDQ    DI, SI
 	VMOVUPD Z17, K1, (SI)
 
-none412:
-stored406:
+none445:
+stored439:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result402
-	JMP  over404
+	JLT  result435
+	JMP  over437
 	MOVQ R8, results+24(FP)
 
-over404:
-done401:
+over437:
+done434:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -7876,14 +8434,14 @@ few6:
 	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows11
 
 row10:
-	MOVQ           64(R11), R13
+	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
@@ -8031,14 +8589,14 @@ rows13:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows15
 
 row14:
-	MOVQ       64(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -9064,7 +9622,7 @@ skip80:
 	SUBQ $0x00000080, R9
 
 narrower46:
-	CMPQ R9, $0x00000040
+	CMPQ R9, $0x00000060
 	JLT  narrower82
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
@@ -9090,6 +9648,8 @@ few86:
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
 	CMPQ    BX, SI
 	JGE     empty88
 	CMPQ    factors+48(FP), $0x00000000
@@ -9106,6 +9666,390 @@ few86:
 	JGE     rows91
 
 row90:
+	MOVQ           128(R11), R13
+	IMULQ          CX, R13
+	MOVQ           (R11), R12
+	IMULQ          CX, R12
+	VPBROADCASTW.Z (R10), K1, Z12
+	ADDQ           $0x02, R10
+	VMOVDQU32      (R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z6, Z6
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	VMOVDQU32      64(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z8, Z8
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z9, Z9
+	PREFETCHT0     64(R8)(R13*1)
+	VMOVDQU32      128(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z10, Z10
+	VMULPS         Z14, Z12, Z12
+	VADDPS         Z12, Z11, Z11
+	PREFETCHT0     128(R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row90
+
+rows91:
+	CMPQ R11, SI
+	JGE  rows93
+
+row92:
+	MOVQ           (R11), R12
+	IMULQ          CX, R12
+	VPBROADCASTW.Z (R10), K1, Z12
+	ADDQ           $0x02, R10
+	VMOVDQU32      (R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z6, Z6
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z7, Z7
+	VMOVDQU32      64(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z8, Z8
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z9, Z9
+	VMOVDQU32      128(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z10, Z10
+	VMULPS         Z14, Z12, Z12
+	VADDPS         Z12, Z11, Z11
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row92
+
+rows93:
+	JMP summed87
+
+none89:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows95
+
+row94:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VMOVDQU32  (R8)(R11*1), Z13
+	VPSLLD     $0x10, Z13, Z12
+	VPANDD     Z1, Z13, Z13
+	VADDPS     Z12, Z6, Z6
+	VADDPS     Z13, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU32  64(R8)(R11*1), Z13
+	VPSLLD     $0x10, Z13, Z12
+	VPANDD     Z1, Z13, Z13
+	VADDPS     Z12, Z8, Z8
+	VADDPS     Z13, Z9, Z9
+	PREFETCHT0 64(R8)(R12*1)
+	VMOVDQU32  128(R8)(R11*1), Z13
+	VPSLLD     $0x10, Z13, Z12
+	VPANDD     Z1, Z13, Z13
+	VADDPS     Z12, Z10, Z10
+	VADDPS     Z13, Z11, Z11
+	PREFETCHT0 128(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row94
+
+rows95:
+	CMPQ R10, SI
+	JGE  rows97
+
+row96:
+	MOVQ      (R10), R11
+	IMULQ     CX, R11
+	VMOVDQU32 (R8)(R11*1), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z12, Z6, Z6
+	VADDPS    Z13, Z7, Z7
+	VMOVDQU32 64(R8)(R11*1), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVDQU32 128(R8)(R11*1), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z12, Z10, Z10
+	VADDPS    Z13, Z11, Z11
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row96
+
+rows97:
+summed87:
+summed98:
+	CMPQ      mode+80(FP), $0x00000000
+	JNE       special100
+	VPTESTMD  Z2, Z6, K2
+	VPADDD    Z3, Z6, Z12
+	VPADDD    Z4, Z6, K2, Z12
+	VPTESTMD  Z2, Z7, K2
+	VPADDD    Z3, Z7, Z13
+	VPADDD    Z4, Z7, K2, Z13
+	VCMPPS    $0x03, Z6, Z6, K2
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	VMOVUPS   Z12, (AX)
+	VPTESTMD  Z2, Z8, K2
+	VPADDD    Z3, Z8, Z12
+	VPADDD    Z4, Z8, K2, Z12
+	VPTESTMD  Z2, Z9, K2
+	VPADDD    Z3, Z9, Z13
+	VPADDD    Z4, Z9, K2, Z13
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	VMOVUPS   Z12, 64(AX)
+	VPTESTMD  Z2, Z10, K2
+	VPADDD    Z3, Z10, Z12
+	VPADDD    Z4, Z10, K2, Z12
+	VPTESTMD  Z2, Z11, K2
+	VPADDD    Z3, Z11, Z13
+	VPADDD    Z4, Z11, K2, Z13
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	VMOVUPS   Z12, 128(AX)
+
+stored99:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result83
+	JMP  over85
+
+special100:
+	TESTQ     $0x00000008, mode+80(FP)
+	JEQ       narrow101
+	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPERMI2D  Z7, Z6, Z12
+	VMOVUPS   Z12, (AX)
+	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPERMI2D  Z7, Z6, Z12
+	VMOVUPS   Z12, 64(AX)
+	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPERMI2D  Z9, Z8, Z12
+	VMOVUPS   Z12, 128(AX)
+	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPERMI2D  Z9, Z8, Z12
+	VMOVUPS   Z12, 192(AX)
+	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPERMI2D  Z11, Z10, Z12
+	VMOVUPS   Z12, 256(AX)
+	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPERMI2D  Z11, Z10, Z12
+	VMOVUPS   Z12, 320(AX)
+	JMP       stored102
+
+narrow101:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip103
+	SUBQ         BX, SI
+	JEQ          empty104
+	SHRQ         $0x03, SI
+	VPXORD       X27, X27, X27
+	VCVTSI2SSQ   SI, X27, X27
+	VBROADCASTSS X27, Z12
+	VDIVPS       Z12, Z6, Z6
+	VDIVPS       Z12, Z7, Z7
+	VDIVPS       Z12, Z8, Z8
+	VDIVPS       Z12, Z9, Z9
+	VDIVPS       Z12, Z10, Z10
+	VDIVPS       Z12, Z11, Z11
+
+empty104:
+skip103:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip105
+	VMOVDQU32 (AX), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z6, Z12, Z6
+	VADDPS    Z7, Z13, Z7
+	VMOVDQU32 64(AX), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z8, Z12, Z8
+	VADDPS    Z9, Z13, Z9
+	VMOVDQU32 128(AX), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z1, Z13, Z13
+	VADDPS    Z10, Z12, Z10
+	VADDPS    Z11, Z13, Z11
+
+skip105:
+	VPTESTMD  Z2, Z6, K2
+	VPADDD    Z3, Z6, Z12
+	VPADDD    Z4, Z6, K2, Z12
+	VPTESTMD  Z2, Z7, K2
+	VPADDD    Z3, Z7, Z13
+	VPADDD    Z4, Z7, K2, Z13
+	VCMPPS    $0x03, Z6, Z6, K2
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around106
+	VMOVDQU64 Z12, (AX)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ Z12, (AX)
+
+stored107:
+	VPTESTMD  Z2, Z8, K2
+	VPADDD    Z3, Z8, Z12
+	VPADDD    Z4, Z8, K2, Z12
+	VPTESTMD  Z2, Z9, K2
+	VPADDD    Z3, Z9, Z13
+	VPADDD    Z4, Z9, K2, Z13
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	VMOVDQU64 Z12, 64(AX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Z12, 64(AX)
+
+stored109:
+	VPTESTMD  Z2, Z10, K2
+	VPADDD    Z3, Z10, Z12
+	VPADDD    Z4, Z10, K2, Z12
+	VPTESTMD  Z2, Z11, K2
+	VPADDD    Z3, Z11, Z13
+	VPADDD    Z4, Z11, K2, Z13
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VMOVDQU32 Z5, K2, Z12
+	VMOVDQU32 Z5, K3, Z13
+	VMOVDQA64 Z12, Z12
+	VPERMT2W  Z13, Z0, Z12
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around110
+	VMOVDQU64 Z12, 128(AX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ Z12, 128(AX)
+
+stored111:
+stored102:
+	JMP stored99
+
+empty88:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed98
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU64 Z6, (AX)
+	VMOVDQU64 Z6, 64(AX)
+	VMOVDQU64 Z6, 128(AX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ Z6, (AX)
+	VMOVNTDQ Z6, 64(AX)
+	VMOVNTDQ Z6, 128(AX)
+
+stored113:
+	JMP stored99
+
+tooMany84:
+	MOVQ DI, results+24(FP)
+
+over85:
+	ADDQ  $0x000000c0, R8
+	ADDQ  $0x000000c0, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip114
+	ADDQ  $0x000000c0, to+56(FP)
+
+skip114:
+	SUBQ $0x00000060, R9
+
+narrower82:
+	CMPQ R9, $0x00000040
+	JLT  narrower116
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over119
+
+result117:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few120
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany118
+
+few120:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	CMPQ    BX, SI
+	JGE     empty122
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none123
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows125
+
+row124:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9130,13 +10074,13 @@ row90:
 	PREFETCHT0     64(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row90
+	JLT            row124
 
-rows91:
+rows125:
 	CMPQ R11, SI
-	JGE  rows93
+	JGE  rows127
 
-row92:
+row126:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -9157,20 +10101,20 @@ row92:
 	VADDPS         Z10, Z9, Z9
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row92
+	JLT            row126
 
-rows93:
-	JMP summed87
+rows127:
+	JMP summed121
 
-none89:
+none123:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows95
+	JGE     rows129
 
-row94:
+row128:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9189,13 +10133,13 @@ row94:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row94
+	JLT        row128
 
-rows95:
+rows129:
 	CMPQ R10, SI
-	JGE  rows97
+	JGE  rows131
 
-row96:
+row130:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -9210,13 +10154,13 @@ row96:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row96
+	JLT       row130
 
-rows97:
-summed87:
-summed98:
+rows131:
+summed121:
+summed132:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special134
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -9244,16 +10188,16 @@ summed98:
 	VPERMT2W  Z11, Z0, Z10
 	VMOVUPS   Z10, 64(AX)
 
-stored99:
+stored133:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+	JLT  result117
+	JMP  over119
 
-special100:
+special134:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow101
+	JEQ       narrow135
 	VMOVDQU32 lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
@@ -9266,26 +10210,26 @@ special100:
 	VMOVDQU32 upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
-	JMP       stored102
+	JMP       stored136
 
-narrow101:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip137
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty138
 	SHRQ         $0x03, SI
-	VPXORD       X27, X27, X27
-	VCVTSI2SSQ   SI, X27, X27
-	VBROADCASTSS X27, Z10
+	VPXORD       X28, X28, X28
+	VCVTSI2SSQ   SI, X28, X28
+	VBROADCASTSS X28, Z10
 	VDIVPS       Z10, Z6, Z6
 	VDIVPS       Z10, Z7, Z7
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty104:
-skip103:
+empty138:
+skip137:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip139
 	VMOVDQU32 (AX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -9297,7 +10241,7 @@ skip103:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip105:
+skip139:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -9311,14 +10255,14 @@ skip105:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around140
 	VMOVDQU64 Z10, (AX)
-	JMP       stored107
+	JMP       stored141
 
-around106:
+around140:
 	VMOVNTDQ Z10, (AX)
 
-stored107:
+stored141:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -9332,75 +10276,75 @@ stored107:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around142
 	VMOVDQU64 Z10, 64(AX)
-	JMP       stored109
+	JMP       stored143
 
-around108:
+around142:
 	VMOVNTDQ Z10, 64(AX)
 
-stored109:
-stored102:
-	JMP stored99
+stored143:
+stored136:
+	JMP stored133
 
-empty88:
+empty122:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed98
+	JNE       summed132
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around144
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
-	JMP       stored111
+	JMP       stored145
 
-around110:
+around144:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 
-stored111:
-	JMP stored99
+stored145:
+	JMP stored133
 
-tooMany84:
+tooMany118:
 	MOVQ DI, results+24(FP)
 
-over85:
+over119:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip112
+	JEQ   skip146
 	ADDQ  $0x00000080, to+56(FP)
 
-skip112:
+skip146:
 	SUBQ $0x00000040, R9
 
-narrower82:
+narrower116:
 	CMPQ R9, $0x00000020
-	JLT  narrower114
+	JLT  narrower148
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over117
+	JGE  over151
 
-result115:
+result149:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few118
+	JLE   few152
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany116
+	JEQ   tooMany150
 
-few118:
+few152:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty120
+	JGE     empty154
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none121
+	JEQ     none155
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -9410,9 +10354,9 @@ few118:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows157
 
-row122:
+row156:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9429,13 +10373,13 @@ row122:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row122
+	JLT            row156
 
-rows123:
+rows157:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows159
 
-row124:
+row158:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -9449,20 +10393,20 @@ row124:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row124
+	JLT            row158
 
-rows125:
-	JMP summed119
+rows159:
+	JMP summed153
 
-none121:
+none155:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows127
+	JGE     rows161
 
-row126:
+row160:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9475,13 +10419,13 @@ row126:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row126
+	JLT        row160
 
-rows127:
+rows161:
 	CMPQ R10, SI
-	JGE  rows129
+	JGE  rows163
 
-row128:
+row162:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -9491,13 +10435,13 @@ row128:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row128
+	JLT       row162
 
-rows129:
-summed119:
-summed130:
+rows163:
+summed153:
+summed164:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special132
+	JNE       special166
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -9512,47 +10456,47 @@ summed130:
 	VPERMT2W  Z9, Z0, Z8
 	VMOVUPS   Z8, (AX)
 
-stored131:
+stored165:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result115
-	JMP  over117
+	JLT  result149
+	JMP  over151
 
-special132:
+special166:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow133
+	JEQ       narrow167
 	VMOVDQU32 lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (AX)
 	VMOVDQU32 upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(AX)
-	JMP       stored134
+	JMP       stored168
 
-narrow133:
+narrow167:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip135
+	JEQ          skip169
 	SUBQ         BX, SI
-	JEQ          empty136
+	JEQ          empty170
 	SHRQ         $0x03, SI
-	VPXORD       X28, X28, X28
-	VCVTSI2SSQ   SI, X28, X28
-	VBROADCASTSS X28, Z8
+	VPXORD       X29, X29, X29
+	VCVTSI2SSQ   SI, X29, X29
+	VBROADCASTSS X29, Z8
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty136:
-skip135:
+empty170:
+skip169:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip137
+	JEQ       skip171
 	VMOVDQU32 (AX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip137:
+skip171:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -9566,72 +10510,72 @@ skip137:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around138
+	JNE       around172
 	VMOVDQU64 Z8, (AX)
-	JMP       stored139
+	JMP       stored173
 
-around138:
+around172:
 	VMOVNTDQ Z8, (AX)
 
-stored139:
-stored134:
-	JMP stored131
+stored173:
+stored168:
+	JMP stored165
 
-empty120:
+empty154:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed130
+	JNE       summed164
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around174
 	VMOVDQU64 Z6, (AX)
-	JMP       stored141
+	JMP       stored175
 
-around140:
+around174:
 	VMOVNTDQ Z6, (AX)
 
-stored141:
-	JMP stored131
+stored175:
+	JMP stored165
 
-tooMany116:
+tooMany150:
 	MOVQ DI, results+24(FP)
 
-over117:
+over151:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip142
+	JEQ   skip176
 	ADDQ  $0x00000040, to+56(FP)
 
-skip142:
+skip176:
 	SUBQ $0x00000020, R9
 
-narrower114:
+narrower148:
 	CMPQ R9, $0x00000010
-	JLT  narrower144
+	JLT  narrower178
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over147
+	JGE  over181
 
-result145:
+result179:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few148
+	JLE   few182
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany146
+	JEQ   tooMany180
 
-few148:
+few182:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty150
+	JGE     empty184
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none151
+	JEQ     none185
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -9641,9 +10585,9 @@ few148:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows153
+	JGE     rows187
 
-row152:
+row186:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
@@ -9657,13 +10601,13 @@ row152:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row152
+	JLT            row186
 
-rows153:
+rows187:
 	CMPQ R11, SI
-	JGE  rows155
+	JGE  rows189
 
-row154:
+row188:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -9674,20 +10618,20 @@ row154:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row154
+	JLT            row188
 
-rows155:
-	JMP summed149
+rows189:
+	JMP summed183
 
-none151:
+none185:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows157
+	JGE     rows191
 
-row156:
+row190:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9698,13 +10642,13 @@ row156:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row156
+	JLT        row190
 
-rows157:
+rows191:
 	CMPQ R10, SI
-	JGE  rows159
+	JGE  rows193
 
-row158:
+row192:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -9712,13 +10656,13 @@ row158:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row158
+	JLT       row192
 
-rows159:
-summed149:
-summed160:
+rows193:
+summed183:
+summed194:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special162
+	JNE       special196
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9728,39 +10672,39 @@ summed160:
 	VPMOVDW   Z0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored161:
+stored195:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result145
-	JMP  over147
+	JLT  result179
+	JMP  over181
 
-special162:
+special196:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow163
+	JEQ     narrow197
 	VMOVUPS Z6, (AX)
-	JMP     stored164
+	JMP     stored198
 
-narrow163:
+narrow197:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip199
 	SUBQ         BX, SI
-	JEQ          empty166
+	JEQ          empty200
 	SHRQ         $0x03, SI
-	VPXORD       X29, X29, X29
-	VCVTSI2SSQ   SI, X29, X29
-	VBROADCASTSS X29, Z0
+	VPXORD       X30, X30, X30
+	VCVTSI2SSQ   SI, X30, X30
+	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty166:
-skip165:
+empty200:
+skip199:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip201
 	VPMOVZXWD (AX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip167:
+skip201:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9769,75 +10713,75 @@ skip167:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around202
 	VMOVDQU64 Y0, (AX)
-	JMP       stored169
+	JMP       stored203
 
-around168:
+around202:
 	VMOVNTDQ Y0, (AX)
 
-stored169:
-stored164:
-	JMP stored161
+stored203:
+stored198:
+	JMP stored195
 
-empty150:
+empty184:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed160
+	JNE       summed194
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
+	JNE       around204
 	VMOVDQU64 Y6, (AX)
-	JMP       stored171
+	JMP       stored205
 
-around170:
+around204:
 	VMOVNTDQ Y6, (AX)
 
-stored171:
-	JMP stored161
+stored205:
+	JMP stored195
 
-tooMany146:
+tooMany180:
 	MOVQ DI, results+24(FP)
 
-over147:
+over181:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip172
+	JEQ   skip206
 	ADDQ  $0x00000020, to+56(FP)
 
-skip172:
+skip206:
 	SUBQ $0x00000010, R9
 
-narrower144:
+narrower178:
 	TESTQ R9, R9
-	JLE   done173
+	JLE   done207
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K2
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over176
+	JGE   over210
 
-result174:
+result208:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few177
+	JLE   few211
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany175
+	JEQ   tooMany209
 
-few177:
+few211:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty213
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none214
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -9847,9 +10791,9 @@ few177:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows182
+	JGE     rows216
 
-row181:
+row215:
 	MOVQ           128(R10), R12
 	IMULQ          CX, R12
 	MOVQ           (R10), R11
@@ -9863,13 +10807,13 @@ row181:
 	PREFETCHT0     (R8)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
-	JLT            row181
+	JLT            row215
 
-rows182:
+rows216:
 	CMPQ R10, SI
-	JGE  rows184
+	JGE  rows218
 
-row183:
+row217:
 	MOVQ           (R10), R11
 	IMULQ          CX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -9880,20 +10824,20 @@ row183:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JLT            row183
+	JLT            row217
 
-rows184:
-	JMP summed178
+rows218:
+	JMP summed212
 
-none180:
+none214:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows186
+	JGE     rows220
 
-row185:
+row219:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -9904,13 +10848,13 @@ row185:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row185
+	JLT         row219
 
-rows186:
+rows220:
 	CMPQ R9, SI
-	JGE  rows188
+	JGE  rows222
 
-row187:
+row221:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -9918,13 +10862,13 @@ row187:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row187
+	JLT         row221
 
-rows188:
-summed178:
-summed189:
+rows222:
+summed212:
+summed223:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special191
+	JNE       special225
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -9934,39 +10878,39 @@ summed189:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored190:
+stored224:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result174
-	JMP  over176
+	JLT  result208
+	JMP  over210
 
-special191:
+special225:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow226
 	VMOVUPS Z6, K2, (AX)
-	JMP     stored193
+	JMP     stored227
 
-narrow192:
+narrow226:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip228
 	SUBQ         BX, SI
-	JEQ          empty195
+	JEQ          empty229
 	SHRQ         $0x03, SI
-	VPXORD       X30, X30, X30
-	VCVTSI2SSQ   SI, X30, X30
-	VBROADCASTSS X30, Z0
+	VPXORD       X31, X31, X31
+	VCVTSI2SSQ   SI, X31, X31
+	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty195:
-skip194:
+empty229:
+skip228:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip196
+	JEQ         skip230
 	VPMOVZXWD.Z (AX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip196:
+skip230:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -9976,18 +10920,18 @@ skip196:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored193:
-	JMP stored190
+stored227:
+	JMP stored224
 
-empty179:
-	JMP summed189
-	JMP stored190
+empty213:
+	JMP summed223
+	JMP stored224
 
-tooMany175:
+tooMany209:
 	MOVQ DI, results+24(FP)
 
-over176:
-done173:
+over210:
+done207:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -10163,26 +11107,26 @@ TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile197:
+tile231:
 	CMPQ R9, $0x00000100
-	JLT  narrower198
+	JLT  narrower232
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over201
+	JGE  over235
 
-result199:
+result233:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few202
+	JLE   few236
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany200
+	JEQ   tooMany234
 
-few202:
+few236:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10203,9 +11147,9 @@ few202:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty204
+	JGE     empty238
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none205
+	JEQ     none239
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10215,9 +11159,9 @@ few202:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows207
+	JGE     rows241
 
-row206:
+row240:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10274,13 +11218,13 @@ row206:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row206
+	JLT          row240
 
-rows207:
+rows241:
 	CMPQ R11, SI
-	JGE  rows209
+	JGE  rows243
 
-row208:
+row242:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -10319,20 +11263,20 @@ row208:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row208
+	JLT          row242
 
-rows209:
-	JMP summed203
+rows243:
+	JMP summed237
 
-none205:
+none239:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows211
+	JGE     rows245
 
-row210:
+row244:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10371,13 +11315,13 @@ row210:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row210
+	JLT        row244
 
-rows211:
+rows245:
 	CMPQ R10, SI
-	JGE  rows213
+	JGE  rows247
 
-row212:
+row246:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -10398,13 +11342,13 @@ row212:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row212
+	JLT    row246
 
-rows213:
-summed203:
-summed214:
+rows247:
+summed237:
+summed248:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special216
+	JNE       special250
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -10415,9 +11359,9 @@ summed214:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, (AX)
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
@@ -10429,9 +11373,9 @@ summed214:
 	VCMPPS    $0x03, Z3, Z3, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 64(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
@@ -10443,9 +11387,9 @@ summed214:
 	VCMPPS    $0x03, Z5, Z5, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 128(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
@@ -10457,9 +11401,9 @@ summed214:
 	VCMPPS    $0x03, Z7, Z7, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 192(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
@@ -10471,9 +11415,9 @@ summed214:
 	VCMPPS    $0x03, Z9, Z9, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 256(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
@@ -10485,9 +11429,9 @@ summed214:
 	VCMPPS    $0x03, Z11, Z11, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 320(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
@@ -10499,9 +11443,9 @@ summed214:
 	VCMPPS    $0x03, Z13, Z13, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 384(AX)
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
@@ -10513,21 +11457,21 @@ summed214:
 	VCMPPS    $0x03, Z15, Z15, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 448(AX)
 
-stored215:
+stored249:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result199
-	JMP  over201
+	JLT  result233
+	JMP  over235
 
-special216:
+special250:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
+	JEQ     narrow251
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -10544,13 +11488,13 @@ special216:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored218
+	JMP     stored252
 
-narrow217:
+narrow251:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip219
+	JEQ          skip253
 	SUBQ         BX, SI
-	JEQ          empty220
+	JEQ          empty254
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -10572,10 +11516,10 @@ narrow217:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty220:
-skip219:
+empty254:
+skip253:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip221
+	JEQ       skip255
 	VPMOVZXWD (AX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -10625,7 +11569,7 @@ skip219:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip221:
+skip255:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -10636,18 +11580,18 @@ skip221:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around222
+	JNE       around256
 	VMOVDQU64 Z16, (AX)
-	JMP       stored223
+	JMP       stored257
 
-around222:
+around256:
 	VMOVNTDQ Z16, (AX)
 
-stored223:
+stored257:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -10658,18 +11602,18 @@ stored223:
 	VCMPPS    $0x03, Z3, Z3, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around224
+	JNE       around258
 	VMOVDQU64 Z16, 64(AX)
-	JMP       stored225
+	JMP       stored259
 
-around224:
+around258:
 	VMOVNTDQ Z16, 64(AX)
 
-stored225:
+stored259:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -10680,18 +11624,18 @@ stored225:
 	VCMPPS    $0x03, Z5, Z5, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around226
+	JNE       around260
 	VMOVDQU64 Z16, 128(AX)
-	JMP       stored227
+	JMP       stored261
 
-around226:
+around260:
 	VMOVNTDQ Z16, 128(AX)
 
-stored227:
+stored261:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -10702,18 +11646,18 @@ stored227:
 	VCMPPS    $0x03, Z7, Z7, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around262
 	VMOVDQU64 Z16, 192(AX)
-	JMP       stored229
+	JMP       stored263
 
-around228:
+around262:
 	VMOVNTDQ Z16, 192(AX)
 
-stored229:
+stored263:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -10724,18 +11668,18 @@ stored229:
 	VCMPPS    $0x03, Z9, Z9, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around264
 	VMOVDQU64 Z16, 256(AX)
-	JMP       stored231
+	JMP       stored265
 
-around230:
+around264:
 	VMOVNTDQ Z16, 256(AX)
 
-stored231:
+stored265:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -10746,18 +11690,18 @@ stored231:
 	VCMPPS    $0x03, Z11, Z11, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
+	JNE       around266
 	VMOVDQU64 Z16, 320(AX)
-	JMP       stored233
+	JMP       stored267
 
-around232:
+around266:
 	VMOVNTDQ Z16, 320(AX)
 
-stored233:
+stored267:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -10768,18 +11712,18 @@ stored233:
 	VCMPPS    $0x03, Z13, Z13, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around268
 	VMOVDQU64 Z16, 384(AX)
-	JMP       stored235
+	JMP       stored269
 
-around234:
+around268:
 	VMOVNTDQ Z16, 384(AX)
 
-stored235:
+stored269:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -10790,26 +11734,26 @@ stored235:
 	VCMPPS    $0x03, Z15, Z15, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
+	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around236
+	JNE       around270
 	VMOVDQU64 Z16, 448(AX)
-	JMP       stored237
+	JMP       stored271
 
-around236:
+around270:
 	VMOVNTDQ Z16, 448(AX)
 
-stored237:
-stored218:
-	JMP stored215
+stored271:
+stored252:
+	JMP stored249
 
-empty204:
+empty238:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed214
+	JNE       summed248
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around238
+	JNE       around272
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -10818,9 +11762,9 @@ empty204:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored239
+	JMP       stored273
 
-around238:
+around272:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -10830,43 +11774,43 @@ around238:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored239:
-	JMP stored215
+stored273:
+	JMP stored249
 
-tooMany200:
+tooMany234:
 	MOVQ DI, results+24(FP)
 
-over201:
+over235:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip240
+	JEQ   skip274
 	ADDQ  $0x00000200, to+56(FP)
 
-skip240:
+skip274:
 	SUBQ $0x00000100, R9
-	JMP  tile197
+	JMP  tile231
 
-narrower198:
+narrower232:
 	CMPQ R9, $0x00000080
-	JLT  narrower242
+	JLT  narrower276
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over245
+	JGE  over279
 
-result243:
+result277:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few246
+	JLE   few280
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany244
+	JEQ   tooMany278
 
-few246:
+few280:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10879,22 +11823,22 @@ few246:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty248
+	JGE     empty282
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none249
+	JEQ     none283
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows251
+	JGE     rows285
 
-row250:
-	MOVQ         64(R11), R13
+row284:
+	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
@@ -10926,13 +11870,13 @@ row250:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row250
+	JLT          row284
 
-rows251:
+rows285:
 	CMPQ R11, SI
-	JGE  rows253
+	JGE  rows287
 
-row252:
+row286:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -10955,21 +11899,21 @@ row252:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row252
+	JLT          row286
 
-rows253:
-	JMP summed247
+rows287:
+	JMP summed281
 
-none249:
+none283:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows255
+	JGE     rows289
 
-row254:
-	MOVQ       64(R10), R12
+row288:
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -10991,13 +11935,13 @@ row254:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row254
+	JLT        row288
 
-rows255:
+rows289:
 	CMPQ R10, SI
-	JGE  rows257
+	JGE  rows291
 
-row256:
+row290:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -11010,13 +11954,13 @@ row256:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row256
+	JLT    row290
 
-rows257:
-summed247:
-summed258:
+rows291:
+summed281:
+summed292:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special260
+	JNE       special294
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -11074,16 +12018,16 @@ summed258:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(AX)
 
-stored259:
+stored293:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result243
-	JMP  over245
+	JLT  result277
+	JMP  over279
 
-special260:
+special294:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow261
+	JEQ     narrow295
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -11092,13 +12036,13 @@ special260:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored262
+	JMP     stored296
 
-narrow261:
+narrow295:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip263
+	JEQ          skip297
 	SUBQ         BX, SI
-	JEQ          empty264
+	JEQ          empty298
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -11112,10 +12056,10 @@ narrow261:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty264:
-skip263:
+empty298:
+skip297:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip265
+	JEQ       skip299
 	VPMOVZXWD (AX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -11141,7 +12085,7 @@ skip263:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip265:
+skip299:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -11156,14 +12100,14 @@ skip265:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around300
 	VMOVDQU64 Z8, (AX)
-	JMP       stored267
+	JMP       stored301
 
-around266:
+around300:
 	VMOVNTDQ Z8, (AX)
 
-stored267:
+stored301:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -11178,14 +12122,14 @@ stored267:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around302
 	VMOVDQU64 Z8, 64(AX)
-	JMP       stored269
+	JMP       stored303
 
-around268:
+around302:
 	VMOVNTDQ Z8, 64(AX)
 
-stored269:
+stored303:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -11200,14 +12144,14 @@ stored269:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around270
+	JNE       around304
 	VMOVDQU64 Z8, 128(AX)
-	JMP       stored271
+	JMP       stored305
 
-around270:
+around304:
 	VMOVNTDQ Z8, 128(AX)
 
-stored271:
+stored305:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -11222,70 +12166,70 @@ stored271:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around272
+	JNE       around306
 	VMOVDQU64 Z8, 192(AX)
-	JMP       stored273
+	JMP       stored307
 
-around272:
+around306:
 	VMOVNTDQ Z8, 192(AX)
 
-stored273:
-stored262:
-	JMP stored259
+stored307:
+stored296:
+	JMP stored293
 
-empty248:
+empty282:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed258
+	JNE       summed292
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around274
+	JNE       around308
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored275
+	JMP       stored309
 
-around274:
+around308:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored275:
-	JMP stored259
+stored309:
+	JMP stored293
 
-tooMany244:
+tooMany278:
 	MOVQ DI, results+24(FP)
 
-over245:
+over279:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip276
+	JEQ   skip310
 	ADDQ  $0x00000100, to+56(FP)
 
-skip276:
+skip310:
 	SUBQ $0x00000080, R9
 
-narrower242:
-	CMPQ R9, $0x00000040
-	JLT  narrower278
+narrower276:
+	CMPQ R9, $0x00000060
+	JLT  narrower312
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over281
+	JGE  over315
 
-result279:
+result313:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few282
+	JLE   few316
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany280
+	JEQ   tooMany314
 
-few282:
+few316:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -11293,10 +12237,12 @@ few282:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty284
+	JGE     empty318
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none285
+	JEQ     none319
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11306,9 +12252,360 @@ few282:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows321
 
-row286:
+row320:
+	MOVQ         128(R11), R13
+	IMULQ        CX, R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	PREFETCHT0   192(R8)(R13*1)
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   256(R8)(R13*1)
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	PREFETCHT0   320(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row320
+
+rows321:
+	CMPQ R11, SI
+	JGE  rows323
+
+row322:
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row322
+
+rows323:
+	JMP summed317
+
+none319:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows325
+
+row324:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     128(R8)(R11*1), Z2, Z2
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPS     192(R8)(R11*1), Z3, Z3
+	PREFETCHT0 192(R8)(R12*1)
+	VADDPS     256(R8)(R11*1), Z4, Z4
+	PREFETCHT0 256(R8)(R12*1)
+	VADDPS     320(R8)(R11*1), Z5, Z5
+	PREFETCHT0 320(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row324
+
+rows325:
+	CMPQ R10, SI
+	JGE  rows327
+
+row326:
+	MOVQ   (R10), R11
+	IMULQ  CX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	VADDPS 128(R8)(R11*1), Z2, Z2
+	VADDPS 192(R8)(R11*1), Z3, Z3
+	VADDPS 256(R8)(R11*1), Z4, Z4
+	VADDPS 320(R8)(R11*1), Z5, Z5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row326
+
+rows327:
+summed317:
+summed328:
+	CMPQ      mode+80(FP), $0x00000000
+	JNE       special330
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z6
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z7
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	VMOVUPS   Z6, (AX)
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	VMOVUPS   Z6, 64(AX)
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z6
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z7
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	VMOVUPS   Z6, 128(AX)
+
+stored329:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result313
+	JMP  over315
+
+special330:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow331
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	JMP     stored332
+
+narrow331:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip333
+	SUBQ         BX, SI
+	JEQ          empty334
+	SHRQ         $0x03, SI
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   SI, X20, X20
+	VBROADCASTSS X20, Z6
+	VDIVPS       Z6, Z0, Z0
+	VDIVPS       Z6, Z1, Z1
+	VDIVPS       Z6, Z2, Z2
+	VDIVPS       Z6, Z3, Z3
+	VDIVPS       Z6, Z4, Z4
+	VDIVPS       Z6, Z5, Z5
+
+empty334:
+skip333:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip335
+	VPMOVZXWD (AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z0, Z6, Z0
+	VPMOVZXWD 32(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z1, Z6, Z1
+	VPMOVZXWD 64(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z2, Z6, Z2
+	VPMOVZXWD 96(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z3, Z6, Z3
+	VPMOVZXWD 128(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z4, Z6, Z4
+	VPMOVZXWD 160(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z5, Z6, Z5
+
+skip335:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z6
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z7
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around336
+	VMOVDQU64 Z6, (AX)
+	JMP       stored337
+
+around336:
+	VMOVNTDQ Z6, (AX)
+
+stored337:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around338
+	VMOVDQU64 Z6, 64(AX)
+	JMP       stored339
+
+around338:
+	VMOVNTDQ Z6, 64(AX)
+
+stored339:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z6
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z7
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around340
+	VMOVDQU64 Z6, 128(AX)
+	JMP       stored341
+
+around340:
+	VMOVNTDQ Z6, 128(AX)
+
+stored341:
+stored332:
+	JMP stored329
+
+empty318:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed328
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around342
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	JMP       stored343
+
+around342:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+
+stored343:
+	JMP stored329
+
+tooMany314:
+	MOVQ DI, results+24(FP)
+
+over315:
+	ADDQ  $0x00000180, R8
+	ADDQ  $0x000000c0, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip344
+	ADDQ  $0x000000c0, to+56(FP)
+
+skip344:
+	SUBQ $0x00000060, R9
+
+narrower312:
+	CMPQ R9, $0x00000040
+	JLT  narrower346
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over349
+
+result347:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few350
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany348
+
+few350:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty352
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none353
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows355
+
+row354:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11329,13 +12626,13 @@ row286:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row286
+	JLT          row354
 
-rows287:
+rows355:
 	CMPQ R11, SI
-	JGE  rows289
+	JGE  rows357
 
-row288:
+row356:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -11350,20 +12647,20 @@ row288:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row288
+	JLT          row356
 
-rows289:
-	JMP summed283
+rows357:
+	JMP summed351
 
-none285:
+none353:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows291
+	JGE     rows359
 
-row290:
+row358:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11378,13 +12675,13 @@ row290:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row290
+	JLT        row358
 
-rows291:
+rows359:
 	CMPQ R10, SI
-	JGE  rows293
+	JGE  rows361
 
-row292:
+row360:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -11393,13 +12690,13 @@ row292:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row292
+	JLT    row360
 
-rows293:
-summed283:
-summed294:
+rows361:
+summed351:
+summed362:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special296
+	JNE       special364
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -11429,40 +12726,40 @@ summed294:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(AX)
 
-stored295:
+stored363:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result279
-	JMP  over281
+	JLT  result347
+	JMP  over349
 
-special296:
+special364:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow297
+	JEQ     narrow365
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored298
+	JMP     stored366
 
-narrow297:
+narrow365:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip299
+	JEQ          skip367
 	SUBQ         BX, SI
-	JEQ          empty300
+	JEQ          empty368
 	SHRQ         $0x03, SI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   SI, X21, X21
+	VBROADCASTSS X21, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty300:
-skip299:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip301
+	JEQ       skip369
 	VPMOVZXWD (AX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -11476,7 +12773,7 @@ skip299:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip301:
+skip369:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -11491,14 +12788,14 @@ skip301:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
+	JNE       around370
 	VMOVDQU64 Z4, (AX)
-	JMP       stored303
+	JMP       stored371
 
-around302:
+around370:
 	VMOVNTDQ Z4, (AX)
 
-stored303:
+stored371:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -11513,75 +12810,75 @@ stored303:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around304
+	JNE       around372
 	VMOVDQU64 Z4, 64(AX)
-	JMP       stored305
+	JMP       stored373
 
-around304:
+around372:
 	VMOVNTDQ Z4, 64(AX)
 
-stored305:
-stored298:
-	JMP stored295
+stored373:
+stored366:
+	JMP stored363
 
-empty284:
+empty352:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed294
+	JNE       summed362
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around306
+	JNE       around374
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored307
+	JMP       stored375
 
-around306:
+around374:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored307:
-	JMP stored295
+stored375:
+	JMP stored363
 
-tooMany280:
+tooMany348:
 	MOVQ DI, results+24(FP)
 
-over281:
+over349:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip308
+	JEQ   skip376
 	ADDQ  $0x00000080, to+56(FP)
 
-skip308:
+skip376:
 	SUBQ $0x00000040, R9
 
-narrower278:
+narrower346:
 	CMPQ R9, $0x00000020
-	JLT  narrower310
+	JLT  narrower378
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over313
+	JGE  over381
 
-result311:
+result379:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few314
+	JLE   few382
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany312
+	JEQ   tooMany380
 
-few314:
+few382:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty316
+	JGE     empty384
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none317
+	JEQ     none385
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11591,9 +12888,9 @@ few314:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows319
+	JGE     rows387
 
-row318:
+row386:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11608,13 +12905,13 @@ row318:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row318
+	JLT          row386
 
-rows319:
+rows387:
 	CMPQ R11, SI
-	JGE  rows321
+	JGE  rows389
 
-row320:
+row388:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -11625,20 +12922,20 @@ row320:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row320
+	JLT          row388
 
-rows321:
-	JMP summed315
+rows389:
+	JMP summed383
 
-none317:
+none385:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows323
+	JGE     rows391
 
-row322:
+row390:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11649,26 +12946,26 @@ row322:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row322
+	JLT        row390
 
-rows323:
+rows391:
 	CMPQ R10, SI
-	JGE  rows325
+	JGE  rows393
 
-row324:
+row392:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row324
+	JLT    row392
 
-rows325:
-summed315:
-summed326:
+rows393:
+summed383:
+summed394:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special328
+	JNE       special396
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -11684,36 +12981,36 @@ summed326:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (AX)
 
-stored327:
+stored395:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result311
-	JMP  over313
+	JLT  result379
+	JMP  over381
 
-special328:
+special396:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow329
+	JEQ     narrow397
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored330
+	JMP     stored398
 
-narrow329:
+narrow397:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip331
+	JEQ          skip399
 	SUBQ         BX, SI
-	JEQ          empty332
+	JEQ          empty400
 	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   SI, X22, X22
+	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty332:
-skip331:
+empty400:
+skip399:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip333
+	JEQ       skip401
 	VPMOVZXWD (AX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -11721,7 +13018,7 @@ skip331:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip333:
+skip401:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -11736,72 +13033,72 @@ skip333:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around334
+	JNE       around402
 	VMOVDQU64 Z2, (AX)
-	JMP       stored335
+	JMP       stored403
 
-around334:
+around402:
 	VMOVNTDQ Z2, (AX)
 
-stored335:
-stored330:
-	JMP stored327
+stored403:
+stored398:
+	JMP stored395
 
-empty316:
+empty384:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed326
+	JNE       summed394
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around336
+	JNE       around404
 	VMOVDQU64 Z0, (AX)
-	JMP       stored337
+	JMP       stored405
 
-around336:
+around404:
 	VMOVNTDQ Z0, (AX)
 
-stored337:
-	JMP stored327
+stored405:
+	JMP stored395
 
-tooMany312:
+tooMany380:
 	MOVQ DI, results+24(FP)
 
-over313:
+over381:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip338
+	JEQ   skip406
 	ADDQ  $0x00000040, to+56(FP)
 
-skip338:
+skip406:
 	SUBQ $0x00000020, R9
 
-narrower310:
+narrower378:
 	CMPQ R9, $0x00000010
-	JLT  narrower340
+	JLT  narrower408
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over343
+	JGE  over411
 
-result341:
+result409:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few344
+	JLE   few412
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany342
+	JEQ   tooMany410
 
-few344:
+few412:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty346
+	JGE     empty414
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none347
+	JEQ     none415
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11811,9 +13108,9 @@ few344:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows349
+	JGE     rows417
 
-row348:
+row416:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11825,13 +13122,13 @@ row348:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row348
+	JLT          row416
 
-rows349:
+rows417:
 	CMPQ R11, SI
-	JGE  rows351
+	JGE  rows419
 
-row350:
+row418:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -11840,20 +13137,20 @@ row350:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row350
+	JLT          row418
 
-rows351:
-	JMP summed345
+rows419:
+	JMP summed413
 
-none347:
+none415:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows353
+	JGE     rows421
 
-row352:
+row420:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11862,25 +13159,25 @@ row352:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row352
+	JLT        row420
 
-rows353:
+rows421:
 	CMPQ R10, SI
-	JGE  rows355
+	JGE  rows423
 
-row354:
+row422:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row354
+	JLT    row422
 
-rows355:
-summed345:
-summed356:
+rows423:
+summed413:
+summed424:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special358
+	JNE       special426
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11890,39 +13187,39 @@ summed356:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (AX)
 
-stored357:
+stored425:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result341
-	JMP  over343
+	JLT  result409
+	JMP  over411
 
-special358:
+special426:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow359
+	JEQ     narrow427
 	VMOVUPS Z0, (AX)
-	JMP     stored360
+	JMP     stored428
 
-narrow359:
+narrow427:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip361
+	JEQ          skip429
 	SUBQ         BX, SI
-	JEQ          empty362
+	JEQ          empty430
 	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   SI, X23, X23
+	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty362:
-skip361:
+empty430:
+skip429:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip363
+	JEQ       skip431
 	VPMOVZXWD (AX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip363:
+skip431:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11931,75 +13228,75 @@ skip363:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around364
+	JNE       around432
 	VMOVDQU64 Y1, (AX)
-	JMP       stored365
+	JMP       stored433
 
-around364:
+around432:
 	VMOVNTDQ Y1, (AX)
 
-stored365:
-stored360:
-	JMP stored357
+stored433:
+stored428:
+	JMP stored425
 
-empty346:
+empty414:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed356
+	JNE       summed424
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around366
+	JNE       around434
 	VMOVDQU64 Y0, (AX)
-	JMP       stored367
+	JMP       stored435
 
-around366:
+around434:
 	VMOVNTDQ Y0, (AX)
 
-stored367:
-	JMP stored357
+stored435:
+	JMP stored425
 
-tooMany342:
+tooMany410:
 	MOVQ DI, results+24(FP)
 
-over343:
+over411:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip368
+	JEQ   skip436
 	ADDQ  $0x00000020, to+56(FP)
 
-skip368:
+skip436:
 	SUBQ $0x00000010, R9
 
-narrower340:
+narrower408:
 	TESTQ R9, R9
-	JLE   done369
+	JLE   done437
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over372
+	JGE   over440
 
-result370:
+result438:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few373
+	JLE   few441
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany371
+	JEQ   tooMany439
 
-few373:
+few441:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty375
+	JGE     empty443
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none376
+	JEQ     none444
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -12009,9 +13306,9 @@ few373:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows378
+	JGE     rows446
 
-row377:
+row445:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -12024,13 +13321,13 @@ row377:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row377
+	JLT          row445
 
-rows378:
+rows446:
 	CMPQ R10, SI
-	JGE  rows380
+	JGE  rows448
 
-row379:
+row447:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -12040,20 +13337,20 @@ row379:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row379
+	JLT          row447
 
-rows380:
-	JMP summed374
+rows448:
+	JMP summed442
 
-none376:
+none444:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows382
+	JGE     rows450
 
-row381:
+row449:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -12063,26 +13360,26 @@ row381:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row381
+	JLT        row449
 
-rows382:
+rows450:
 	CMPQ R9, SI
-	JGE  rows384
+	JGE  rows452
 
-row383:
+row451:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row383
+	JLT       row451
 
-rows384:
-summed374:
-summed385:
+rows452:
+summed442:
+summed453:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special387
+	JNE       special455
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -12092,39 +13389,39 @@ summed385:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored386:
+stored454:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result438
+	JMP  over440
 
-special387:
+special455:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow388
+	JEQ     narrow456
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored389
+	JMP     stored457
 
-narrow388:
+narrow456:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip390
+	JEQ          skip458
 	SUBQ         BX, SI
-	JEQ          empty391
+	JEQ          empty459
 	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X24, X24, X24
+	VCVTSI2SSQ   SI, X24, X24
+	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty391:
-skip390:
+empty459:
+skip458:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip392
+	JEQ         skip460
 	VPMOVZXWD.Z (AX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip392:
+skip460:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -12134,18 +13431,18 @@ skip392:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored389:
-	JMP stored386
+stored457:
+	JMP stored454
 
-empty375:
-	JMP summed385
-	JMP stored386
+empty443:
+	JMP summed453
+	JMP stored454
 
-tooMany371:
+tooMany439:
 	MOVQ DI, results+24(FP)
 
-over372:
-done369:
+over440:
+done437:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -12194,33 +13491,33 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none393
+	JEQ   none461
 	SUBQ  positions+32(FP), AX
 
-none393:
+none461:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile394:
+tile462:
 	CMPQ R10, $0x00000100
-	JLT  narrower395
+	JLT  narrower463
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over398
+	JGE  over466
 
-result396:
+result464:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few399
+	JLE   few467
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany397
+	JEQ   tooMany465
 
-few399:
+few467:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12241,20 +13538,20 @@ few399:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty400
+	JGE     empty468
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -64(DX), BP
+	LEAQ    -128(DX), BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows402
+	JGE     rows470
 
-row401:
-	MOVQ         64(R13), R15
+row469:
+	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
@@ -12336,13 +13633,13 @@ row401:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row401
+	JLT          row469
 
-rows402:
+rows470:
 	CMPQ R13, DI
-	JGE  rows404
+	JGE  rows472
 
-row403:
+row471:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12415,12 +13712,12 @@ row403:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row403
+	JLT          row471
 
-rows404:
-summed405:
+rows472:
+summed473:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special407
+	JNE       special475
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -12534,16 +13831,16 @@ summed405:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(BX)
 
-stored406:
+stored474:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result396
-	JMP  over398
+	JLT  result464
+	JMP  over466
 
-special407:
+special475:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
+	JEQ     narrow476
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -12560,13 +13857,13 @@ special407:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored409
+	JMP     stored477
 
-narrow408:
+narrow476:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip410
+	JEQ          skip478
 	SUBQ         SI, DI
-	JEQ          empty411
+	JEQ          empty479
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -12588,10 +13885,10 @@ narrow408:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty411:
-skip410:
+empty479:
+skip478:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip412
+	JEQ       skip480
 	VPMOVZXWD (BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -12641,7 +13938,7 @@ skip410:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip412:
+skip480:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -12656,14 +13953,14 @@ skip412:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around413
+	JNE       around481
 	VMOVDQU64 Z16, (BX)
-	JMP       stored414
+	JMP       stored482
 
-around413:
+around481:
 	VMOVNTDQ Z16, (BX)
 
-stored414:
+stored482:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -12678,14 +13975,14 @@ stored414:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around415
+	JNE       around483
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored416
+	JMP       stored484
 
-around415:
+around483:
 	VMOVNTDQ Z16, 64(BX)
 
-stored416:
+stored484:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -12700,14 +13997,14 @@ stored416:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around485
 	VMOVDQU64 Z16, 128(BX)
-	JMP       stored418
+	JMP       stored486
 
-around417:
+around485:
 	VMOVNTDQ Z16, 128(BX)
 
-stored418:
+stored486:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -12722,14 +14019,14 @@ stored418:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around419
+	JNE       around487
 	VMOVDQU64 Z16, 192(BX)
-	JMP       stored420
+	JMP       stored488
 
-around419:
+around487:
 	VMOVNTDQ Z16, 192(BX)
 
-stored420:
+stored488:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -12744,14 +14041,14 @@ stored420:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around421
+	JNE       around489
 	VMOVDQU64 Z16, 256(BX)
-	JMP       stored422
+	JMP       stored490
 
-around421:
+around489:
 	VMOVNTDQ Z16, 256(BX)
 
-stored422:
+stored490:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -12766,14 +14063,14 @@ stored422:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around423
+	JNE       around491
 	VMOVDQU64 Z16, 320(BX)
-	JMP       stored424
+	JMP       stored492
 
-around423:
+around491:
 	VMOVNTDQ Z16, 320(BX)
 
-stored424:
+stored492:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -12788,14 +14085,14 @@ stored424:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around425
+	JNE       around493
 	VMOVDQU64 Z16, 384(BX)
-	JMP       stored426
+	JMP       stored494
 
-around425:
+around493:
 	VMOVNTDQ Z16, 384(BX)
 
-stored426:
+stored494:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -12810,22 +14107,22 @@ stored426:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around427
+	JNE       around495
 	VMOVDQU64 Z16, 448(BX)
-	JMP       stored428
+	JMP       stored496
 
-around427:
+around495:
 	VMOVNTDQ Z16, 448(BX)
 
-stored428:
-stored409:
-	JMP stored406
+stored496:
+stored477:
+	JMP stored474
 
-empty400:
+empty468:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed405
+	JNE       summed473
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around429
+	JNE       around497
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -12834,9 +14131,9 @@ empty400:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored430
+	JMP       stored498
 
-around429:
+around497:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -12846,43 +14143,43 @@ around429:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored430:
-	JMP stored406
+stored498:
+	JMP stored474
 
-tooMany397:
+tooMany465:
 	MOVQ R8, results+24(FP)
 
-over398:
+over466:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip431
+	JEQ   skip499
 	ADDQ  $0x00000200, to+72(FP)
 
-skip431:
+skip499:
 	SUBQ $0x00000100, R10
-	JMP  tile394
+	JMP  tile462
 
-narrower395:
+narrower463:
 	CMPQ R10, $0x00000080
-	JLT  narrower433
+	JLT  narrower501
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over436
+	JGE  over504
 
-result434:
+result502:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few437
+	JLE   few505
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany435
+	JEQ   tooMany503
 
-few437:
+few505:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12895,7 +14192,7 @@ few437:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty438
+	JGE     empty506
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12905,9 +14202,9 @@ few437:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows440
+	JGE     rows508
 
-row439:
+row507:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12954,13 +14251,13 @@ row439:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row439
+	JLT          row507
 
-rows440:
+rows508:
 	CMPQ R13, DI
-	JGE  rows442
+	JGE  rows510
 
-row441:
+row509:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13001,12 +14298,12 @@ row441:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row441
+	JLT          row509
 
-rows442:
-summed443:
+rows510:
+summed511:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special445
+	JNE       special513
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -13064,16 +14361,16 @@ summed443:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(BX)
 
-stored444:
+stored512:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result434
-	JMP  over436
+	JLT  result502
+	JMP  over504
 
-special445:
+special513:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow446
+	JEQ     narrow514
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -13082,13 +14379,13 @@ special445:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored447
+	JMP     stored515
 
-narrow446:
+narrow514:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip516
 	SUBQ         SI, DI
-	JEQ          empty449
+	JEQ          empty517
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -13102,10 +14399,10 @@ narrow446:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty449:
-skip448:
+empty517:
+skip516:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip450
+	JEQ       skip518
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -13131,7 +14428,7 @@ skip448:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip450:
+skip518:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -13146,14 +14443,14 @@ skip450:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around451
+	JNE       around519
 	VMOVDQU64 Z8, (BX)
-	JMP       stored452
+	JMP       stored520
 
-around451:
+around519:
 	VMOVNTDQ Z8, (BX)
 
-stored452:
+stored520:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -13168,14 +14465,14 @@ stored452:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around453
+	JNE       around521
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored454
+	JMP       stored522
 
-around453:
+around521:
 	VMOVNTDQ Z8, 64(BX)
 
-stored454:
+stored522:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -13190,14 +14487,14 @@ stored454:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around455
+	JNE       around523
 	VMOVDQU64 Z8, 128(BX)
-	JMP       stored456
+	JMP       stored524
 
-around455:
+around523:
 	VMOVNTDQ Z8, 128(BX)
 
-stored456:
+stored524:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -13212,70 +14509,70 @@ stored456:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around525
 	VMOVDQU64 Z8, 192(BX)
-	JMP       stored458
+	JMP       stored526
 
-around457:
+around525:
 	VMOVNTDQ Z8, 192(BX)
 
-stored458:
-stored447:
-	JMP stored444
+stored526:
+stored515:
+	JMP stored512
 
-empty438:
+empty506:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed443
+	JNE       summed511
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around459
+	JNE       around527
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored460
+	JMP       stored528
 
-around459:
+around527:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored460:
-	JMP stored444
+stored528:
+	JMP stored512
 
-tooMany435:
+tooMany503:
 	MOVQ R8, results+24(FP)
 
-over436:
+over504:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip461
+	JEQ   skip529
 	ADDQ  $0x00000100, to+72(FP)
 
-skip461:
+skip529:
 	SUBQ $0x00000080, R10
 
-narrower433:
+narrower501:
 	CMPQ R10, $0x00000040
-	JLT  narrower463
+	JLT  narrower531
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over466
+	JGE  over534
 
-result464:
+result532:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few467
+	JLE   few535
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany465
+	JEQ   tooMany533
 
-few467:
+few535:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -13284,7 +14581,7 @@ few467:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty468
+	JGE     empty536
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13294,9 +14591,9 @@ few467:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows470
+	JGE     rows538
 
-row469:
+row537:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13325,13 +14622,13 @@ row469:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row469
+	JLT          row537
 
-rows470:
+rows538:
 	CMPQ R13, DI
-	JGE  rows472
+	JGE  rows540
 
-row471:
+row539:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13356,12 +14653,12 @@ row471:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row471
+	JLT          row539
 
-rows472:
-summed473:
+rows540:
+summed541:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special475
+	JNE       special543
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -13391,27 +14688,27 @@ summed473:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(BX)
 
-stored474:
+stored542:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result464
-	JMP  over466
+	JLT  result532
+	JMP  over534
 
-special475:
+special543:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow476
+	JEQ     narrow544
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored477
+	JMP     stored545
 
-narrow476:
+narrow544:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip546
 	SUBQ         SI, DI
-	JEQ          empty479
+	JEQ          empty547
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -13421,10 +14718,10 @@ narrow476:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty479:
-skip478:
+empty547:
+skip546:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip548
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -13438,7 +14735,7 @@ skip478:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip480:
+skip548:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -13453,14 +14750,14 @@ skip480:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around481
+	JNE       around549
 	VMOVDQU64 Z4, (BX)
-	JMP       stored482
+	JMP       stored550
 
-around481:
+around549:
 	VMOVNTDQ Z4, (BX)
 
-stored482:
+stored550:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -13475,73 +14772,73 @@ stored482:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around483
+	JNE       around551
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored484
+	JMP       stored552
 
-around483:
+around551:
 	VMOVNTDQ Z4, 64(BX)
 
-stored484:
-stored477:
-	JMP stored474
+stored552:
+stored545:
+	JMP stored542
 
-empty468:
+empty536:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed473
+	JNE       summed541
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around485
+	JNE       around553
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored486
+	JMP       stored554
 
-around485:
+around553:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored486:
-	JMP stored474
+stored554:
+	JMP stored542
 
-tooMany465:
+tooMany533:
 	MOVQ R8, results+24(FP)
 
-over466:
+over534:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip487
+	JEQ   skip555
 	ADDQ  $0x00000080, to+72(FP)
 
-skip487:
+skip555:
 	SUBQ $0x00000040, R10
 
-narrower463:
+narrower531:
 	CMPQ R10, $0x00000020
-	JLT  narrower489
+	JLT  narrower557
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over492
+	JGE  over560
 
-result490:
+result558:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few493
+	JLE   few561
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany491
+	JEQ   tooMany559
 
-few493:
+few561:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty494
+	JGE     empty562
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13551,9 +14848,9 @@ few493:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows496
+	JGE     rows564
 
-row495:
+row563:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13573,13 +14870,13 @@ row495:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row495
+	JLT          row563
 
-rows496:
+rows564:
 	CMPQ R13, DI
-	JGE  rows498
+	JGE  rows566
 
-row497:
+row565:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13596,12 +14893,12 @@ row497:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row497
+	JLT          row565
 
-rows498:
-summed499:
+rows566:
+summed567:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special501
+	JNE       special569
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13617,25 +14914,25 @@ summed499:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (BX)
 
-stored500:
+stored568:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result490
-	JMP  over492
+	JLT  result558
+	JMP  over560
 
-special501:
+special569:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow502
+	JEQ     narrow570
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored503
+	JMP     stored571
 
-narrow502:
+narrow570:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip504
+	JEQ          skip572
 	SUBQ         SI, DI
-	JEQ          empty505
+	JEQ          empty573
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -13643,10 +14940,10 @@ narrow502:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty505:
-skip504:
+empty573:
+skip572:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip506
+	JEQ       skip574
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -13654,7 +14951,7 @@ skip504:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip506:
+skip574:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13669,70 +14966,70 @@ skip506:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around507
+	JNE       around575
 	VMOVDQU64 Z2, (BX)
-	JMP       stored508
+	JMP       stored576
 
-around507:
+around575:
 	VMOVNTDQ Z2, (BX)
 
-stored508:
-stored503:
-	JMP stored500
+stored576:
+stored571:
+	JMP stored568
 
-empty494:
+empty562:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed499
+	JNE       summed567
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around509
+	JNE       around577
 	VMOVDQU64 Z0, (BX)
-	JMP       stored510
+	JMP       stored578
 
-around509:
+around577:
 	VMOVNTDQ Z0, (BX)
 
-stored510:
-	JMP stored500
+stored578:
+	JMP stored568
 
-tooMany491:
+tooMany559:
 	MOVQ R8, results+24(FP)
 
-over492:
+over560:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip511
+	JEQ   skip579
 	ADDQ  $0x00000040, to+72(FP)
 
-skip511:
+skip579:
 	SUBQ $0x00000020, R10
 
-narrower489:
+narrower557:
 	CMPQ R10, $0x00000010
-	JLT  narrower513
+	JLT  narrower581
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over516
+	JGE  over584
 
-result514:
+result582:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few517
+	JLE   few585
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany515
+	JEQ   tooMany583
 
-few517:
+few585:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty518
+	JGE     empty586
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13742,9 +15039,9 @@ few517:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows520
+	JGE     rows588
 
-row519:
+row587:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13760,13 +15057,13 @@ row519:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row519
+	JLT          row587
 
-rows520:
+rows588:
 	CMPQ R13, DI
-	JGE  rows522
+	JGE  rows590
 
-row521:
+row589:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13779,12 +15076,12 @@ row521:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row521
+	JLT          row589
 
-rows522:
-summed523:
+rows590:
+summed591:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special525
+	JNE       special593
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13794,39 +15091,39 @@ summed523:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (BX)
 
-stored524:
+stored592:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result514
-	JMP  over516
+	JLT  result582
+	JMP  over584
 
-special525:
+special593:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow526
+	JEQ     narrow594
 	VMOVUPS Z0, (BX)
-	JMP     stored527
+	JMP     stored595
 
-narrow526:
+narrow594:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip528
+	JEQ          skip596
 	SUBQ         SI, DI
-	JEQ          empty529
+	JEQ          empty597
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty529:
-skip528:
+empty597:
+skip596:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip530
+	JEQ       skip598
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip530:
+skip598:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13835,73 +15132,73 @@ skip530:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around531
+	JNE       around599
 	VMOVDQU64 Y1, (BX)
-	JMP       stored532
+	JMP       stored600
 
-around531:
+around599:
 	VMOVNTDQ Y1, (BX)
 
-stored532:
-stored527:
-	JMP stored524
+stored600:
+stored595:
+	JMP stored592
 
-empty518:
+empty586:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed523
+	JNE       summed591
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around533
+	JNE       around601
 	VMOVDQU64 Y0, (BX)
-	JMP       stored534
+	JMP       stored602
 
-around533:
+around601:
 	VMOVNTDQ Y0, (BX)
 
-stored534:
-	JMP stored524
+stored602:
+	JMP stored592
 
-tooMany515:
+tooMany583:
 	MOVQ R8, results+24(FP)
 
-over516:
+over584:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip535
+	JEQ   skip603
 	ADDQ  $0x00000020, to+72(FP)
 
-skip535:
+skip603:
 	SUBQ $0x00000010, R10
 
-narrower513:
+narrower581:
 	TESTQ R10, R10
-	JLE   done536
+	JLE   done604
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over539
+	JGE   over607
 
-result537:
+result605:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few540
+	JLE   few608
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany538
+	JEQ   tooMany606
 
-few540:
+few608:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty541
+	JGE     empty609
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13911,9 +15208,9 @@ few540:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows543
+	JGE     rows611
 
-row542:
+row610:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13929,13 +15226,13 @@ row542:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row542
+	JLT          row610
 
-rows543:
+rows611:
 	CMPQ R13, DI
-	JGE  rows545
+	JGE  rows613
 
-row544:
+row612:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13948,12 +15245,12 @@ row544:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row544
+	JLT          row612
 
-rows545:
-summed546:
+rows613:
+summed614:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special548
+	JNE       special616
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13963,39 +15260,39 @@ summed546:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored547:
+stored615:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result537
-	JMP  over539
+	JLT  result605
+	JMP  over607
 
-special548:
+special616:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow549
+	JEQ     narrow617
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored550
+	JMP     stored618
 
-narrow549:
+narrow617:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip551
+	JEQ          skip619
 	SUBQ         SI, DI
-	JEQ          empty552
+	JEQ          empty620
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty552:
-skip551:
+empty620:
+skip619:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip553
+	JEQ         skip621
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip553:
+skip621:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -14005,18 +15302,18 @@ skip553:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored550:
-	JMP stored547
+stored618:
+	JMP stored615
 
-empty541:
-	JMP summed546
-	JMP stored547
+empty609:
+	JMP summed614
+	JMP stored615
 
-tooMany538:
+tooMany606:
 	MOVQ R8, results+24(FP)
 
-over539:
-done536:
+over607:
+done604:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -14031,22 +15328,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none554
+	JEQ   none622
 	SUBQ  positions+32(FP), AX
 
-none554:
+none622:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile555:
+tile623:
 	CMPQ R10, $0x00000080
-	JLT  narrower556
+	JLT  narrower624
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over559
+	JGE  over627
 
-result557:
+result625:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14056,7 +15353,7 @@ result557:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty560
+	JGE     empty628
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -14080,9 +15377,9 @@ result557:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows563
+	JGE     rows631
 
-row562:
+row630:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14142,13 +15439,13 @@ row562:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row562
+	JLT        row630
 
-rows563:
+rows631:
 	CMPQ R11, DI
-	JGE  rows565
+	JGE  rows633
 
-row564:
+row632:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -14202,9 +15499,9 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row564
+	JLT       row632
 
-rows565:
+rows633:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -14223,7 +15520,7 @@ rows565:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none566
+	JEQ           none634
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14328,10 +15625,10 @@ rows565:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none566:
-	JMP stored561
+none634:
+	JMP stored629
 
-empty560:
+empty628:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -14358,7 +15655,7 @@ empty560:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none567
+	JEQ       none635
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14383,30 +15680,30 @@ empty560:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none567:
-stored561:
+none635:
+stored629:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result557
-	JMP  over559
+	JLT  result625
+	JMP  over627
 	MOVQ R8, results+24(FP)
 
-over559:
+over627:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile555
+	JMP  tile623
 
-narrower556:
+narrower624:
 	CMPQ R10, $0x00000040
-	JLT  narrower569
+	JLT  narrower637
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over572
+	JGE  over640
 
-result570:
+result638:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14416,7 +15713,7 @@ result570:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty573
+	JGE     empty641
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -14432,9 +15729,9 @@ result570:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows576
+	JGE     rows644
 
-row575:
+row643:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14468,13 +15765,13 @@ row575:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row575
+	JLT        row643
 
-rows576:
+rows644:
 	CMPQ R11, DI
-	JGE  rows578
+	JGE  rows646
 
-row577:
+row645:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -14504,9 +15801,9 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row577
+	JLT       row645
 
-rows578:
+rows646:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -14517,7 +15814,7 @@ rows578:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none579
+	JEQ           none647
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14574,10 +15871,10 @@ rows578:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none579:
-	JMP stored574
+none647:
+	JMP stored642
 
-empty573:
+empty641:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -14592,7 +15889,7 @@ empty573:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none580
+	JEQ       none648
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14609,29 +15906,29 @@ empty573:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none580:
-stored574:
+none648:
+stored642:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result570
-	JMP  over572
+	JLT  result638
+	JMP  over640
 	MOVQ R8, results+24(FP)
 
-over572:
+over640:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower569:
+narrower637:
 	CMPQ R10, $0x00000020
-	JLT  narrower582
+	JLT  narrower650
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over585
+	JGE  over653
 
-result583:
+result651:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14641,7 +15938,7 @@ result583:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty586
+	JGE     empty654
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -14653,9 +15950,9 @@ result583:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows589
+	JGE     rows657
 
-row588:
+row656:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14676,13 +15973,13 @@ row588:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row588
+	JLT        row656
 
-rows589:
+rows657:
 	CMPQ R11, DI
-	JGE  rows591
+	JGE  rows659
 
-row590:
+row658:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -14700,16 +15997,16 @@ row590:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row590
+	JLT       row658
 
-rows591:
+rows659:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none592
+	JEQ           none660
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14742,10 +16039,10 @@ rows591:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none592:
-	JMP stored587
+none660:
+	JMP stored655
 
-empty586:
+empty654:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -14754,7 +16051,7 @@ empty586:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none593
+	JEQ       none661
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14767,29 +16064,29 @@ empty586:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none593:
-stored587:
+none661:
+stored655:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result583
-	JMP  over585
+	JLT  result651
+	JMP  over653
 	MOVQ R8, results+24(FP)
 
-over585:
+over653:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower582:
+narrower650:
 	CMPQ R10, $0x00000010
-	JLT  narrower595
+	JLT  narrower663
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over598
+	JGE  over666
 
-result596:
+result664:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14799,7 +16096,7 @@ result596:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty599
+	JGE     empty667
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -14809,9 +16106,9 @@ result596:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows602
+	JGE     rows670
 
-row601:
+row669:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -14826,13 +16123,13 @@ row601:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row601
+	JLT        row669
 
-rows602:
+rows670:
 	CMPQ R11, DI
-	JGE  rows604
+	JGE  rows672
 
-row603:
+row671:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -14844,15 +16141,15 @@ row603:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row603
+	JLT       row671
 
-rows604:
+rows672:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none605
+	JEQ           none673
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14873,17 +16170,17 @@ rows604:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none605:
-	JMP stored600
+none673:
+	JMP stored668
 
-empty599:
+empty667:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none606
+	JEQ     none674
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -14894,32 +16191,32 @@ empty599:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none606:
-stored600:
+none674:
+stored668:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result596
-	JMP  over598
+	JLT  result664
+	JMP  over666
 	MOVQ R8, results+24(FP)
 
-over598:
+over666:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower595:
+narrower663:
 	TESTQ R10, R10
-	JLE   done607
+	JLE   done675
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over610
+	JGE   over678
 
-result608:
+result676:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14929,7 +16226,7 @@ result608:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty611
+	JGE     empty679
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -14939,9 +16236,9 @@ result608:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows614
+	JGE     rows682
 
-row613:
+row681:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -14956,13 +16253,13 @@ row613:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row613
+	JLT         row681
 
-rows614:
+rows682:
 	CMPQ R11, DI
-	JGE  rows616
+	JGE  rows684
 
-row615:
+row683:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -14974,15 +16271,15 @@ row615:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row615
+	JLT         row683
 
-rows616:
+rows684:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none617
+	JEQ           none685
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -15004,17 +16301,17 @@ rows616:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none617:
-	JMP stored612
+none685:
+	JMP stored680
 
-empty611:
+empty679:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none618
+	JEQ       none686
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -15026,17 +16323,17 @@ empty611:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none618:
-stored612:
+none686:
+stored680:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result608
-	JMP  over610
+	JLT  result676
+	JMP  over678
 	MOVQ R8, results+24(FP)
 
-over610:
-done607:
+over678:
+done675:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -15100,14 +16397,14 @@ few6:
 	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows11
 
 row10:
-	MOVQ         64(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
@@ -15241,14 +16538,14 @@ rows13:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows15
 
 row14:
-	MOVQ       64(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -15980,7 +17277,7 @@ skip80:
 	SUBQ $0x00000080, R9
 
 narrower46:
-	CMPQ R9, $0x00000040
+	CMPQ R9, $0x00000060
 	JLT  narrower82
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
@@ -16006,6 +17303,8 @@ few86:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
 	JGE     empty88
 	CMPQ    factors+48(FP), $0x00000000
@@ -16022,6 +17321,314 @@ few86:
 	JGE     rows91
 
 row90:
+	MOVQ         128(R11), R13
+	IMULQ        CX, R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VPBROADCASTW (R10), Y6
+	VCVTPH2PS    Y6, Z6
+	ADDQ         $0x02, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row90
+
+rows91:
+	CMPQ R11, SI
+	JGE  rows93
+
+row92:
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VPBROADCASTW (R10), Y6
+	VCVTPH2PS    Y6, Z6
+	ADDQ         $0x02, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row92
+
+rows93:
+	JMP summed87
+
+none89:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows95
+
+row94:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VCVTPH2PS  (R8)(R11*1), Z6
+	VADDPS     Z6, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z6
+	VADDPS     Z6, Z1, Z1
+	VCVTPH2PS  64(R8)(R11*1), Z6
+	VADDPS     Z6, Z2, Z2
+	PREFETCHT0 64(R8)(R12*1)
+	VCVTPH2PS  96(R8)(R11*1), Z6
+	VADDPS     Z6, Z3, Z3
+	VCVTPH2PS  128(R8)(R11*1), Z6
+	VADDPS     Z6, Z4, Z4
+	PREFETCHT0 128(R8)(R12*1)
+	VCVTPH2PS  160(R8)(R11*1), Z6
+	VADDPS     Z6, Z5, Z5
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row94
+
+rows95:
+	CMPQ R10, SI
+	JGE  rows97
+
+row96:
+	MOVQ      (R10), R11
+	IMULQ     CX, R11
+	VCVTPH2PS (R8)(R11*1), Z6
+	VADDPS    Z6, Z0, Z0
+	VCVTPH2PS 32(R8)(R11*1), Z6
+	VADDPS    Z6, Z1, Z1
+	VCVTPH2PS 64(R8)(R11*1), Z6
+	VADDPS    Z6, Z2, Z2
+	VCVTPH2PS 96(R8)(R11*1), Z6
+	VADDPS    Z6, Z3, Z3
+	VCVTPH2PS 128(R8)(R11*1), Z6
+	VADDPS    Z6, Z4, Z4
+	VCVTPH2PS 160(R8)(R11*1), Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row96
+
+rows97:
+summed87:
+summed98:
+	CMPQ      mode+80(FP), $0x00000000
+	JNE       special100
+	VCVTPS2PH $0x00, Z0, Y6
+	VCVTPS2PH $0x00, Z1, Y7
+	VMOVUPS   Y6, (AX)
+	VMOVUPS   Y7, 32(AX)
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
+	VMOVUPS   Y6, 64(AX)
+	VMOVUPS   Y7, 96(AX)
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	VMOVUPS   Y6, 128(AX)
+	VMOVUPS   Y7, 160(AX)
+
+stored99:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result83
+	JMP  over85
+
+special100:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow101
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	JMP     stored102
+
+narrow101:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip103
+	SUBQ         BX, SI
+	JEQ          empty104
+	SHRQ         $0x03, SI
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   SI, X20, X20
+	VBROADCASTSS X20, Z6
+	VDIVPS       Z6, Z0, Z0
+	VDIVPS       Z6, Z1, Z1
+	VDIVPS       Z6, Z2, Z2
+	VDIVPS       Z6, Z3, Z3
+	VDIVPS       Z6, Z4, Z4
+	VDIVPS       Z6, Z5, Z5
+
+empty104:
+skip103:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip105
+	VCVTPH2PS (AX), Z6
+	VADDPS    Z0, Z6, Z0
+	VCVTPH2PS 32(AX), Z6
+	VADDPS    Z1, Z6, Z1
+	VCVTPH2PS 64(AX), Z6
+	VADDPS    Z2, Z6, Z2
+	VCVTPH2PS 96(AX), Z6
+	VADDPS    Z3, Z6, Z3
+	VCVTPH2PS 128(AX), Z6
+	VADDPS    Z4, Z6, Z4
+	VCVTPH2PS 160(AX), Z6
+	VADDPS    Z5, Z6, Z5
+
+skip105:
+	VCVTPS2PH $0x00, Z0, Y6
+	VCVTPS2PH $0x00, Z1, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around106
+	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y7, 32(AX)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y7, 32(AX)
+
+stored107:
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around108
+	VMOVDQU64 Y6, 64(AX)
+	VMOVDQU64 Y7, 96(AX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Y6, 64(AX)
+	VMOVNTDQ Y7, 96(AX)
+
+stored109:
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around110
+	VMOVDQU64 Y6, 128(AX)
+	VMOVDQU64 Y7, 160(AX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ Y6, 128(AX)
+	VMOVNTDQ Y7, 160(AX)
+
+stored111:
+stored102:
+	JMP stored99
+
+empty88:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed98
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+
+stored113:
+	JMP stored99
+
+tooMany84:
+	MOVQ DI, results+24(FP)
+
+over85:
+	ADDQ  $0x000000c0, R8
+	ADDQ  $0x000000c0, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip114
+	ADDQ  $0x000000c0, to+56(FP)
+
+skip114:
+	SUBQ $0x00000060, R9
+
+narrower82:
+	CMPQ R9, $0x00000040
+	JLT  narrower116
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over119
+
+result117:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few120
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany118
+
+few120:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty122
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none123
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows125
+
+row124:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16045,13 +17652,13 @@ row90:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row90
+	JLT          row124
 
-rows91:
+rows125:
 	CMPQ R11, SI
-	JGE  rows93
+	JGE  rows127
 
-row92:
+row126:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y4
@@ -16071,20 +17678,20 @@ row92:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row92
+	JLT          row126
 
-rows93:
-	JMP summed87
+rows127:
+	JMP summed121
 
-none89:
+none123:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows95
+	JGE     rows129
 
-row94:
+row128:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16101,13 +17708,13 @@ row94:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row94
+	JLT        row128
 
-rows95:
+rows129:
 	CMPQ R10, SI
-	JGE  rows97
+	JGE  rows131
 
-row96:
+row130:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -16120,13 +17727,13 @@ row96:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row96
+	JLT       row130
 
-rows97:
-summed87:
-summed98:
+rows131:
+summed121:
+summed132:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special134
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -16136,40 +17743,40 @@ summed98:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored99:
+stored133:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+	JLT  result117
+	JMP  over119
 
-special100:
+special134:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow135
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored102
+	JMP     stored136
 
-narrow101:
+narrow135:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip137
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty138
 	SHRQ         $0x03, SI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   SI, X21, X21
+	VBROADCASTSS X21, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty104:
-skip103:
+empty138:
+skip137:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip139
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -16179,94 +17786,94 @@ skip103:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip105:
+skip139:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around140
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored107
+	JMP       stored141
 
-around106:
+around140:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored107:
+stored141:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around142
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored109
+	JMP       stored143
 
-around108:
+around142:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored109:
-stored102:
-	JMP stored99
+stored143:
+stored136:
+	JMP stored133
 
-empty88:
+empty122:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed98
+	JNE       summed132
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around144
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored111
+	JMP       stored145
 
-around110:
+around144:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored111:
-	JMP stored99
+stored145:
+	JMP stored133
 
-tooMany84:
+tooMany118:
 	MOVQ DI, results+24(FP)
 
-over85:
+over119:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip112
+	JEQ   skip146
 	ADDQ  $0x00000080, to+56(FP)
 
-skip112:
+skip146:
 	SUBQ $0x00000040, R9
 
-narrower82:
+narrower116:
 	CMPQ R9, $0x00000020
-	JLT  narrower114
+	JLT  narrower148
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over117
+	JGE  over151
 
-result115:
+result149:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few118
+	JLE   few152
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany116
+	JEQ   tooMany150
 
-few118:
+few152:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty120
+	JGE     empty154
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none121
+	JEQ     none155
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -16276,9 +17883,9 @@ few118:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows157
 
-row122:
+row156:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16295,13 +17902,13 @@ row122:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row156
 
-rows123:
+rows157:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows159
 
-row124:
+row158:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y2
@@ -16315,20 +17922,20 @@ row124:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row158
 
-rows125:
-	JMP summed119
+rows159:
+	JMP summed153
 
-none121:
+none155:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows127
+	JGE     rows161
 
-row126:
+row160:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16340,13 +17947,13 @@ row126:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row126
+	JLT        row160
 
-rows127:
+rows161:
 	CMPQ R10, SI
-	JGE  rows129
+	JGE  rows163
 
-row128:
+row162:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -16355,125 +17962,125 @@ row128:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row128
+	JLT       row162
 
-rows129:
-summed119:
-summed130:
+rows163:
+summed153:
+summed164:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special132
+	JNE       special166
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored131:
+stored165:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result115
-	JMP  over117
+	JLT  result149
+	JMP  over151
 
-special132:
+special166:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow133
+	JEQ     narrow167
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored134
+	JMP     stored168
 
-narrow133:
+narrow167:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip135
+	JEQ          skip169
 	SUBQ         BX, SI
-	JEQ          empty136
+	JEQ          empty170
 	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   SI, X22, X22
+	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty136:
-skip135:
+empty170:
+skip169:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip137
+	JEQ       skip171
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip137:
+skip171:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around138
+	JNE       around172
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored139
+	JMP       stored173
 
-around138:
+around172:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored139:
-stored134:
-	JMP stored131
+stored173:
+stored168:
+	JMP stored165
 
-empty120:
+empty154:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed130
+	JNE       summed164
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around174
 	VMOVDQU64 Z0, (AX)
-	JMP       stored141
+	JMP       stored175
 
-around140:
+around174:
 	VMOVNTDQ Z0, (AX)
 
-stored141:
-	JMP stored131
+stored175:
+	JMP stored165
 
-tooMany116:
+tooMany150:
 	MOVQ DI, results+24(FP)
 
-over117:
+over151:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip142
+	JEQ   skip176
 	ADDQ  $0x00000040, to+56(FP)
 
-skip142:
+skip176:
 	SUBQ $0x00000020, R9
 
-narrower114:
+narrower148:
 	CMPQ R9, $0x00000010
-	JLT  narrower144
+	JLT  narrower178
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over147
+	JGE  over181
 
-result145:
+result179:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few148
+	JLE   few182
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany146
+	JEQ   tooMany180
 
-few148:
+few182:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty150
+	JGE     empty184
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none151
+	JEQ     none185
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -16483,9 +18090,9 @@ few148:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows153
+	JGE     rows187
 
-row152:
+row186:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16499,13 +18106,13 @@ row152:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row152
+	JLT          row186
 
-rows153:
+rows187:
 	CMPQ R11, SI
-	JGE  rows155
+	JGE  rows189
 
-row154:
+row188:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y1
@@ -16516,20 +18123,20 @@ row154:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row154
+	JLT          row188
 
-rows155:
-	JMP summed149
+rows189:
+	JMP summed183
 
-none151:
+none185:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows157
+	JGE     rows191
 
-row156:
+row190:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16539,132 +18146,132 @@ row156:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row156
+	JLT        row190
 
-rows157:
+rows191:
 	CMPQ R10, SI
-	JGE  rows159
+	JGE  rows193
 
-row158:
+row192:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row158
+	JLT       row192
 
-rows159:
-summed149:
-summed160:
+rows193:
+summed183:
+summed194:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special162
+	JNE       special196
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored161:
+stored195:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result145
-	JMP  over147
+	JLT  result179
+	JMP  over181
 
-special162:
+special196:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow163
+	JEQ     narrow197
 	VMOVUPS Z0, (AX)
-	JMP     stored164
+	JMP     stored198
 
-narrow163:
+narrow197:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip199
 	SUBQ         BX, SI
-	JEQ          empty166
+	JEQ          empty200
 	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   SI, X23, X23
+	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty166:
-skip165:
+empty200:
+skip199:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip201
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip167:
+skip201:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around202
 	VMOVDQU64 Y1, (AX)
-	JMP       stored169
+	JMP       stored203
 
-around168:
+around202:
 	VMOVNTDQ Y1, (AX)
 
-stored169:
-stored164:
-	JMP stored161
+stored203:
+stored198:
+	JMP stored195
 
-empty150:
+empty184:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed160
+	JNE       summed194
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
+	JNE       around204
 	VMOVDQU64 Y0, (AX)
-	JMP       stored171
+	JMP       stored205
 
-around170:
+around204:
 	VMOVNTDQ Y0, (AX)
 
-stored171:
-	JMP stored161
+stored205:
+	JMP stored195
 
-tooMany146:
+tooMany180:
 	MOVQ DI, results+24(FP)
 
-over147:
+over181:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip172
+	JEQ   skip206
 	ADDQ  $0x00000020, to+56(FP)
 
-skip172:
+skip206:
 	SUBQ $0x00000010, R9
 
-narrower144:
+narrower178:
 	TESTQ R9, R9
-	JLE   done173
+	JLE   done207
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over176
+	JGE   over210
 
-result174:
+result208:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few177
+	JLE   few211
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany175
+	JEQ   tooMany209
 
-few177:
+few211:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty213
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none214
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -16674,9 +18281,9 @@ few177:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows182
+	JGE     rows216
 
-row181:
+row215:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -16690,13 +18297,13 @@ row181:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row181
+	JLT          row215
 
-rows182:
+rows216:
 	CMPQ R10, SI
-	JGE  rows184
+	JGE  rows218
 
-row183:
+row217:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VPBROADCASTW (R9), Y1
@@ -16707,20 +18314,20 @@ row183:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row183
+	JLT          row217
 
-rows184:
-	JMP summed178
+rows218:
+	JMP summed212
 
-none180:
+none214:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows186
+	JGE     rows220
 
-row185:
+row219:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -16730,76 +18337,76 @@ row185:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row185
+	JLT         row219
 
-rows186:
+rows220:
 	CMPQ R9, SI
-	JGE  rows188
+	JGE  rows222
 
-row187:
+row221:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row187
+	JLT         row221
 
-rows188:
-summed178:
-summed189:
+rows222:
+summed212:
+summed223:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special191
+	JNE       special225
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored190:
+stored224:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result174
-	JMP  over176
+	JLT  result208
+	JMP  over210
 
-special191:
+special225:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow226
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored193
+	JMP     stored227
 
-narrow192:
+narrow226:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip228
 	SUBQ         BX, SI
-	JEQ          empty195
+	JEQ          empty229
 	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X24, X24, X24
+	VCVTSI2SSQ   SI, X24, X24
+	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty195:
-skip194:
+empty229:
+skip228:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip196
+	JEQ         skip230
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip196:
+skip230:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored193:
-	JMP stored190
+stored227:
+	JMP stored224
 
-empty179:
-	JMP summed189
-	JMP stored190
+empty213:
+	JMP summed223
+	JMP stored224
 
-tooMany175:
+tooMany209:
 	MOVQ DI, results+24(FP)
 
-over176:
-done173:
+over210:
+done207:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -16815,26 +18422,26 @@ TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile197:
+tile231:
 	CMPQ R9, $0x00000100
-	JLT  narrower198
+	JLT  narrower232
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over201
+	JGE  over235
 
-result199:
+result233:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few202
+	JLE   few236
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany200
+	JEQ   tooMany234
 
-few202:
+few236:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -16855,9 +18462,9 @@ few202:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty204
+	JGE     empty238
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none205
+	JEQ     none239
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16867,9 +18474,9 @@ few202:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows207
+	JGE     rows241
 
-row206:
+row240:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16926,13 +18533,13 @@ row206:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row206
+	JLT          row240
 
-rows207:
+rows241:
 	CMPQ R11, SI
-	JGE  rows209
+	JGE  rows243
 
-row208:
+row242:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -16971,20 +18578,20 @@ row208:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row208
+	JLT          row242
 
-rows209:
-	JMP summed203
+rows243:
+	JMP summed237
 
-none205:
+none239:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows211
+	JGE     rows245
 
-row210:
+row244:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17023,13 +18630,13 @@ row210:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row210
+	JLT        row244
 
-rows211:
+rows245:
 	CMPQ R10, SI
-	JGE  rows213
+	JGE  rows247
 
-row212:
+row246:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -17050,13 +18657,13 @@ row212:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row212
+	JLT    row246
 
-rows213:
-summed203:
-summed214:
+rows247:
+summed237:
+summed248:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special216
+	JNE       special250
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -17090,16 +18697,16 @@ summed214:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored215:
+stored249:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result199
-	JMP  over201
+	JLT  result233
+	JMP  over235
 
-special216:
+special250:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
+	JEQ     narrow251
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -17116,13 +18723,13 @@ special216:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored218
+	JMP     stored252
 
-narrow217:
+narrow251:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip219
+	JEQ          skip253
 	SUBQ         BX, SI
-	JEQ          empty220
+	JEQ          empty254
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -17144,10 +18751,10 @@ narrow217:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty220:
-skip219:
+empty254:
+skip253:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip221
+	JEQ       skip255
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -17181,119 +18788,119 @@ skip219:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip221:
+skip255:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around222
+	JNE       around256
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored223
+	JMP       stored257
 
-around222:
+around256:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored223:
+stored257:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around224
+	JNE       around258
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored225
+	JMP       stored259
 
-around224:
+around258:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored225:
+stored259:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around226
+	JNE       around260
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored227
+	JMP       stored261
 
-around226:
+around260:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored227:
+stored261:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around262
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored229
+	JMP       stored263
 
-around228:
+around262:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored229:
+stored263:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around264
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored231
+	JMP       stored265
 
-around230:
+around264:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored231:
+stored265:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
+	JNE       around266
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored233
+	JMP       stored267
 
-around232:
+around266:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored233:
+stored267:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around268
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored235
+	JMP       stored269
 
-around234:
+around268:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored235:
+stored269:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around236
+	JNE       around270
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored237
+	JMP       stored271
 
-around236:
+around270:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored237:
-stored218:
-	JMP stored215
+stored271:
+stored252:
+	JMP stored249
 
-empty204:
+empty238:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed214
+	JNE       summed248
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around238
+	JNE       around272
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -17302,9 +18909,9 @@ empty204:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored239
+	JMP       stored273
 
-around238:
+around272:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -17314,43 +18921,43 @@ around238:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored239:
-	JMP stored215
+stored273:
+	JMP stored249
 
-tooMany200:
+tooMany234:
 	MOVQ DI, results+24(FP)
 
-over201:
+over235:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip240
+	JEQ   skip274
 	ADDQ  $0x00000200, to+56(FP)
 
-skip240:
+skip274:
 	SUBQ $0x00000100, R9
-	JMP  tile197
+	JMP  tile231
 
-narrower198:
+narrower232:
 	CMPQ R9, $0x00000080
-	JLT  narrower242
+	JLT  narrower276
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over245
+	JGE  over279
 
-result243:
+result277:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few246
+	JLE   few280
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany244
+	JEQ   tooMany278
 
-few246:
+few280:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -17363,22 +18970,22 @@ few246:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty248
+	JGE     empty282
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none249
+	JEQ     none283
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -64(DX), R14
+	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows251
+	JGE     rows285
 
-row250:
-	MOVQ         64(R11), R13
+row284:
+	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
@@ -17410,13 +19017,13 @@ row250:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row250
+	JLT          row284
 
-rows251:
+rows285:
 	CMPQ R11, SI
-	JGE  rows253
+	JGE  rows287
 
-row252:
+row286:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -17439,21 +19046,21 @@ row252:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row252
+	JLT          row286
 
-rows253:
-	JMP summed247
+rows287:
+	JMP summed281
 
-none249:
+none283:
 	MOVQ    BX, R10
-	LEAQ    -64(DX), R13
+	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows255
+	JGE     rows289
 
-row254:
-	MOVQ       64(R10), R12
+row288:
+	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
 	IMULQ      CX, R11
@@ -17475,13 +19082,13 @@ row254:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row254
+	JLT        row288
 
-rows255:
+rows289:
 	CMPQ R10, SI
-	JGE  rows257
+	JGE  rows291
 
-row256:
+row290:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -17494,13 +19101,13 @@ row256:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row256
+	JLT    row290
 
-rows257:
-summed247:
-summed258:
+rows291:
+summed281:
+summed292:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special260
+	JNE       special294
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -17518,16 +19125,16 @@ summed258:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored259:
+stored293:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result243
-	JMP  over245
+	JLT  result277
+	JMP  over279
 
-special260:
+special294:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow261
+	JEQ     narrow295
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -17536,13 +19143,13 @@ special260:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored262
+	JMP     stored296
 
-narrow261:
+narrow295:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip263
+	JEQ          skip297
 	SUBQ         BX, SI
-	JEQ          empty264
+	JEQ          empty298
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -17556,10 +19163,10 @@ narrow261:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty264:
-skip263:
+empty298:
+skip297:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip265
+	JEQ       skip299
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -17577,115 +19184,115 @@ skip263:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip265:
+skip299:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around300
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored267
+	JMP       stored301
 
-around266:
+around300:
 	VMOVNTDQ Y8, (AX)
 	VMOVNTDQ Y9, 32(AX)
 
-stored267:
+stored301:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around302
 	VMOVDQU64 Y8, 64(AX)
 	VMOVDQU64 Y9, 96(AX)
-	JMP       stored269
+	JMP       stored303
 
-around268:
+around302:
 	VMOVNTDQ Y8, 64(AX)
 	VMOVNTDQ Y9, 96(AX)
 
-stored269:
+stored303:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around270
+	JNE       around304
 	VMOVDQU64 Y8, 128(AX)
 	VMOVDQU64 Y9, 160(AX)
-	JMP       stored271
+	JMP       stored305
 
-around270:
+around304:
 	VMOVNTDQ Y8, 128(AX)
 	VMOVNTDQ Y9, 160(AX)
 
-stored271:
+stored305:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around272
+	JNE       around306
 	VMOVDQU64 Y8, 192(AX)
 	VMOVDQU64 Y9, 224(AX)
-	JMP       stored273
+	JMP       stored307
 
-around272:
+around306:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored273:
-stored262:
-	JMP stored259
+stored307:
+stored296:
+	JMP stored293
 
-empty248:
+empty282:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed258
+	JNE       summed292
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around274
+	JNE       around308
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored275
+	JMP       stored309
 
-around274:
+around308:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored275:
-	JMP stored259
+stored309:
+	JMP stored293
 
-tooMany244:
+tooMany278:
 	MOVQ DI, results+24(FP)
 
-over245:
+over279:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip276
+	JEQ   skip310
 	ADDQ  $0x00000100, to+56(FP)
 
-skip276:
+skip310:
 	SUBQ $0x00000080, R9
 
-narrower242:
-	CMPQ R9, $0x00000040
-	JLT  narrower278
+narrower276:
+	CMPQ R9, $0x00000060
+	JLT  narrower312
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over281
+	JGE  over315
 
-result279:
+result313:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few282
+	JLE   few316
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany280
+	JEQ   tooMany314
 
-few282:
+few316:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -17693,10 +19300,12 @@ few282:
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty284
+	JGE     empty318
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none285
+	JEQ     none319
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17706,9 +19315,297 @@ few282:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows321
 
-row286:
+row320:
+	MOVQ         128(R11), R13
+	IMULQ        CX, R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	PREFETCHT0   192(R8)(R13*1)
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   256(R8)(R13*1)
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	PREFETCHT0   320(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row320
+
+rows321:
+	CMPQ R11, SI
+	JGE  rows323
+
+row322:
+	MOVQ         (R11), R12
+	IMULQ        CX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
+	VMULPS       (R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VMULPS       128(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VMULPS       192(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VMULPS       256(R8)(R12*1), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VMULPS       320(R8)(R12*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row322
+
+rows323:
+	JMP summed317
+
+none319:
+	MOVQ    BX, R10
+	LEAQ    -128(DX), R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows325
+
+row324:
+	MOVQ       128(R10), R12
+	IMULQ      CX, R12
+	MOVQ       (R10), R11
+	IMULQ      CX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     128(R8)(R11*1), Z2, Z2
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPS     192(R8)(R11*1), Z3, Z3
+	PREFETCHT0 192(R8)(R12*1)
+	VADDPS     256(R8)(R11*1), Z4, Z4
+	PREFETCHT0 256(R8)(R12*1)
+	VADDPS     320(R8)(R11*1), Z5, Z5
+	PREFETCHT0 320(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row324
+
+rows325:
+	CMPQ R10, SI
+	JGE  rows327
+
+row326:
+	MOVQ   (R10), R11
+	IMULQ  CX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	VADDPS 128(R8)(R11*1), Z2, Z2
+	VADDPS 192(R8)(R11*1), Z3, Z3
+	VADDPS 256(R8)(R11*1), Z4, Z4
+	VADDPS 320(R8)(R11*1), Z5, Z5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row326
+
+rows327:
+summed317:
+summed328:
+	CMPQ      mode+80(FP), $0x00000000
+	JNE       special330
+	VCVTPS2PH $0x00, Z0, Y6
+	VCVTPS2PH $0x00, Z1, Y7
+	VMOVUPS   Y6, (AX)
+	VMOVUPS   Y7, 32(AX)
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
+	VMOVUPS   Y6, 64(AX)
+	VMOVUPS   Y7, 96(AX)
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	VMOVUPS   Y6, 128(AX)
+	VMOVUPS   Y7, 160(AX)
+
+stored329:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result313
+	JMP  over315
+
+special330:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow331
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	JMP     stored332
+
+narrow331:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip333
+	SUBQ         BX, SI
+	JEQ          empty334
+	SHRQ         $0x03, SI
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   SI, X20, X20
+	VBROADCASTSS X20, Z6
+	VDIVPS       Z6, Z0, Z0
+	VDIVPS       Z6, Z1, Z1
+	VDIVPS       Z6, Z2, Z2
+	VDIVPS       Z6, Z3, Z3
+	VDIVPS       Z6, Z4, Z4
+	VDIVPS       Z6, Z5, Z5
+
+empty334:
+skip333:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip335
+	VCVTPH2PS (AX), Z6
+	VADDPS    Z0, Z6, Z0
+	VCVTPH2PS 32(AX), Z6
+	VADDPS    Z1, Z6, Z1
+	VCVTPH2PS 64(AX), Z6
+	VADDPS    Z2, Z6, Z2
+	VCVTPH2PS 96(AX), Z6
+	VADDPS    Z3, Z6, Z3
+	VCVTPH2PS 128(AX), Z6
+	VADDPS    Z4, Z6, Z4
+	VCVTPH2PS 160(AX), Z6
+	VADDPS    Z5, Z6, Z5
+
+skip335:
+	VCVTPS2PH $0x00, Z0, Y6
+	VCVTPS2PH $0x00, Z1, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around336
+	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y7, 32(AX)
+	JMP       stored337
+
+around336:
+	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y7, 32(AX)
+
+stored337:
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around338
+	VMOVDQU64 Y6, 64(AX)
+	VMOVDQU64 Y7, 96(AX)
+	JMP       stored339
+
+around338:
+	VMOVNTDQ Y6, 64(AX)
+	VMOVNTDQ Y7, 96(AX)
+
+stored339:
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around340
+	VMOVDQU64 Y6, 128(AX)
+	VMOVDQU64 Y7, 160(AX)
+	JMP       stored341
+
+around340:
+	VMOVNTDQ Y6, 128(AX)
+	VMOVNTDQ Y7, 160(AX)
+
+stored341:
+stored332:
+	JMP stored329
+
+empty318:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed328
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around342
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	JMP       stored343
+
+around342:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+
+stored343:
+	JMP stored329
+
+tooMany314:
+	MOVQ DI, results+24(FP)
+
+over315:
+	ADDQ  $0x00000180, R8
+	ADDQ  $0x000000c0, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip344
+	ADDQ  $0x000000c0, to+56(FP)
+
+skip344:
+	SUBQ $0x00000060, R9
+
+narrower312:
+	CMPQ R9, $0x00000040
+	JLT  narrower346
+	MOVQ to+56(FP), AX
+	XORQ DI, DI
+	CMPQ DI, results+24(FP)
+	JGE  over349
+
+result347:
+	MOVQ  start+16(FP), R10
+	MOVQ  (R10)(DI*8), BX
+	MOVQ  8(R10)(DI*8), SI
+	MOVQ  SI, R10
+	SUBQ  BX, R10
+	CMPQ  R10, $0x00000100
+	JLE   few350
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany348
+
+few350:
+	MOVQ    positions+32(FP), R10
+	LEAQ    (R10)(BX*8), BX
+	LEAQ    (R10)(SI*8), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty352
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none353
+	MOVQ    BX, R10
+	SUBQ    positions+32(FP), R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	LEAQ    -128(DX), R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows355
+
+row354:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17729,13 +19626,13 @@ row286:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row286
+	JLT          row354
 
-rows287:
+rows355:
 	CMPQ R11, SI
-	JGE  rows289
+	JGE  rows357
 
-row288:
+row356:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -17750,20 +19647,20 @@ row288:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row288
+	JLT          row356
 
-rows289:
-	JMP summed283
+rows357:
+	JMP summed351
 
-none285:
+none353:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows291
+	JGE     rows359
 
-row290:
+row358:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17778,13 +19675,13 @@ row290:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row290
+	JLT        row358
 
-rows291:
+rows359:
 	CMPQ R10, SI
-	JGE  rows293
+	JGE  rows361
 
-row292:
+row360:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -17793,13 +19690,13 @@ row292:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row292
+	JLT    row360
 
-rows293:
-summed283:
-summed294:
+rows361:
+summed351:
+summed362:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special296
+	JNE       special364
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -17809,40 +19706,40 @@ summed294:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored295:
+stored363:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result279
-	JMP  over281
+	JLT  result347
+	JMP  over349
 
-special296:
+special364:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow297
+	JEQ     narrow365
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored298
+	JMP     stored366
 
-narrow297:
+narrow365:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip299
+	JEQ          skip367
 	SUBQ         BX, SI
-	JEQ          empty300
+	JEQ          empty368
 	SHRQ         $0x03, SI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   SI, X21, X21
+	VBROADCASTSS X21, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty300:
-skip299:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip301
+	JEQ       skip369
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -17852,94 +19749,94 @@ skip299:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip301:
+skip369:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
+	JNE       around370
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored303
+	JMP       stored371
 
-around302:
+around370:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored303:
+stored371:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around304
+	JNE       around372
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored305
+	JMP       stored373
 
-around304:
+around372:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored305:
-stored298:
-	JMP stored295
+stored373:
+stored366:
+	JMP stored363
 
-empty284:
+empty352:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed294
+	JNE       summed362
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around306
+	JNE       around374
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored307
+	JMP       stored375
 
-around306:
+around374:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored307:
-	JMP stored295
+stored375:
+	JMP stored363
 
-tooMany280:
+tooMany348:
 	MOVQ DI, results+24(FP)
 
-over281:
+over349:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip308
+	JEQ   skip376
 	ADDQ  $0x00000080, to+56(FP)
 
-skip308:
+skip376:
 	SUBQ $0x00000040, R9
 
-narrower278:
+narrower346:
 	CMPQ R9, $0x00000020
-	JLT  narrower310
+	JLT  narrower378
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over313
+	JGE  over381
 
-result311:
+result379:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few314
+	JLE   few382
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany312
+	JEQ   tooMany380
 
-few314:
+few382:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty316
+	JGE     empty384
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none317
+	JEQ     none385
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -17949,9 +19846,9 @@ few314:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows319
+	JGE     rows387
 
-row318:
+row386:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -17966,13 +19863,13 @@ row318:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row318
+	JLT          row386
 
-rows319:
+rows387:
 	CMPQ R11, SI
-	JGE  rows321
+	JGE  rows389
 
-row320:
+row388:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -17983,20 +19880,20 @@ row320:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row320
+	JLT          row388
 
-rows321:
-	JMP summed315
+rows389:
+	JMP summed383
 
-none317:
+none385:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows323
+	JGE     rows391
 
-row322:
+row390:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -18007,138 +19904,138 @@ row322:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row322
+	JLT        row390
 
-rows323:
+rows391:
 	CMPQ R10, SI
-	JGE  rows325
+	JGE  rows393
 
-row324:
+row392:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row324
+	JLT    row392
 
-rows325:
-summed315:
-summed326:
+rows393:
+summed383:
+summed394:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special328
+	JNE       special396
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored327:
+stored395:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result311
-	JMP  over313
+	JLT  result379
+	JMP  over381
 
-special328:
+special396:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow329
+	JEQ     narrow397
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored330
+	JMP     stored398
 
-narrow329:
+narrow397:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip331
+	JEQ          skip399
 	SUBQ         BX, SI
-	JEQ          empty332
+	JEQ          empty400
 	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   SI, X22, X22
+	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty332:
-skip331:
+empty400:
+skip399:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip333
+	JEQ       skip401
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip333:
+skip401:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around334
+	JNE       around402
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored335
+	JMP       stored403
 
-around334:
+around402:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored335:
-stored330:
-	JMP stored327
+stored403:
+stored398:
+	JMP stored395
 
-empty316:
+empty384:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed326
+	JNE       summed394
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around336
+	JNE       around404
 	VMOVDQU64 Z0, (AX)
-	JMP       stored337
+	JMP       stored405
 
-around336:
+around404:
 	VMOVNTDQ Z0, (AX)
 
-stored337:
-	JMP stored327
+stored405:
+	JMP stored395
 
-tooMany312:
+tooMany380:
 	MOVQ DI, results+24(FP)
 
-over313:
+over381:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip338
+	JEQ   skip406
 	ADDQ  $0x00000040, to+56(FP)
 
-skip338:
+skip406:
 	SUBQ $0x00000020, R9
 
-narrower310:
+narrower378:
 	CMPQ R9, $0x00000010
-	JLT  narrower340
+	JLT  narrower408
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over343
+	JGE  over411
 
-result341:
+result409:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few344
+	JLE   few412
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany342
+	JEQ   tooMany410
 
-few344:
+few412:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty346
+	JGE     empty414
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none347
+	JEQ     none415
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -18148,9 +20045,9 @@ few344:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows349
+	JGE     rows417
 
-row348:
+row416:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -18162,13 +20059,13 @@ row348:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row348
+	JLT          row416
 
-rows349:
+rows417:
 	CMPQ R11, SI
-	JGE  rows351
+	JGE  rows419
 
-row350:
+row418:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -18177,20 +20074,20 @@ row350:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row350
+	JLT          row418
 
-rows351:
-	JMP summed345
+rows419:
+	JMP summed413
 
-none347:
+none415:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows353
+	JGE     rows421
 
-row352:
+row420:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -18199,131 +20096,131 @@ row352:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row352
+	JLT        row420
 
-rows353:
+rows421:
 	CMPQ R10, SI
-	JGE  rows355
+	JGE  rows423
 
-row354:
+row422:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row354
+	JLT    row422
 
-rows355:
-summed345:
-summed356:
+rows423:
+summed413:
+summed424:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special358
+	JNE       special426
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored357:
+stored425:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result341
-	JMP  over343
+	JLT  result409
+	JMP  over411
 
-special358:
+special426:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow359
+	JEQ     narrow427
 	VMOVUPS Z0, (AX)
-	JMP     stored360
+	JMP     stored428
 
-narrow359:
+narrow427:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip361
+	JEQ          skip429
 	SUBQ         BX, SI
-	JEQ          empty362
+	JEQ          empty430
 	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   SI, X23, X23
+	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty362:
-skip361:
+empty430:
+skip429:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip363
+	JEQ       skip431
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip363:
+skip431:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around364
+	JNE       around432
 	VMOVDQU64 Y1, (AX)
-	JMP       stored365
+	JMP       stored433
 
-around364:
+around432:
 	VMOVNTDQ Y1, (AX)
 
-stored365:
-stored360:
-	JMP stored357
+stored433:
+stored428:
+	JMP stored425
 
-empty346:
+empty414:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed356
+	JNE       summed424
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around366
+	JNE       around434
 	VMOVDQU64 Y0, (AX)
-	JMP       stored367
+	JMP       stored435
 
-around366:
+around434:
 	VMOVNTDQ Y0, (AX)
 
-stored367:
-	JMP stored357
+stored435:
+	JMP stored425
 
-tooMany342:
+tooMany410:
 	MOVQ DI, results+24(FP)
 
-over343:
+over411:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip368
+	JEQ   skip436
 	ADDQ  $0x00000020, to+56(FP)
 
-skip368:
+skip436:
 	SUBQ $0x00000010, R9
 
-narrower340:
+narrower408:
 	TESTQ R9, R9
-	JLE   done369
+	JLE   done437
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over372
+	JGE   over440
 
-result370:
+result438:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few373
+	JLE   few441
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany371
+	JEQ   tooMany439
 
-few373:
+few441:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty375
+	JGE     empty443
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none376
+	JEQ     none444
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -18333,9 +20230,9 @@ few373:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows378
+	JGE     rows446
 
-row377:
+row445:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -18348,13 +20245,13 @@ row377:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row377
+	JLT          row445
 
-rows378:
+rows446:
 	CMPQ R10, SI
-	JGE  rows380
+	JGE  rows448
 
-row379:
+row447:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -18364,20 +20261,20 @@ row379:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row379
+	JLT          row447
 
-rows380:
-	JMP summed374
+rows448:
+	JMP summed442
 
-none376:
+none444:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows382
+	JGE     rows450
 
-row381:
+row449:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -18387,76 +20284,76 @@ row381:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row381
+	JLT        row449
 
-rows382:
+rows450:
 	CMPQ R9, SI
-	JGE  rows384
+	JGE  rows452
 
-row383:
+row451:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row383
+	JLT       row451
 
-rows384:
-summed374:
-summed385:
+rows452:
+summed442:
+summed453:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special387
+	JNE       special455
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored386:
+stored454:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result438
+	JMP  over440
 
-special387:
+special455:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow388
+	JEQ     narrow456
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored389
+	JMP     stored457
 
-narrow388:
+narrow456:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip390
+	JEQ          skip458
 	SUBQ         BX, SI
-	JEQ          empty391
+	JEQ          empty459
 	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X24, X24, X24
+	VCVTSI2SSQ   SI, X24, X24
+	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty391:
-skip390:
+empty459:
+skip458:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip392
+	JEQ         skip460
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip392:
+skip460:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored389:
-	JMP stored386
+stored457:
+	JMP stored454
 
-empty375:
-	JMP summed385
-	JMP stored386
+empty443:
+	JMP summed453
+	JMP stored454
 
-tooMany371:
+tooMany439:
 	MOVQ DI, results+24(FP)
 
-over372:
-done369:
+over440:
+done437:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -18471,33 +20368,33 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none393
+	JEQ   none461
 	SUBQ  positions+32(FP), AX
 
-none393:
+none461:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile394:
+tile462:
 	CMPQ R10, $0x00000100
-	JLT  narrower395
+	JLT  narrower463
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over398
+	JGE  over466
 
-result396:
+result464:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few399
+	JLE   few467
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany397
+	JEQ   tooMany465
 
-few399:
+few467:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18518,20 +20415,20 @@ few399:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty400
+	JGE     empty468
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -64(DX), BP
+	LEAQ    -128(DX), BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows402
+	JGE     rows470
 
-row401:
-	MOVQ         64(R13), R15
+row469:
+	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
@@ -18597,13 +20494,13 @@ row401:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row401
+	JLT          row469
 
-rows402:
+rows470:
 	CMPQ R13, DI
-	JGE  rows404
+	JGE  rows472
 
-row403:
+row471:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18660,12 +20557,12 @@ row403:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row403
+	JLT          row471
 
-rows404:
-summed405:
+rows472:
+summed473:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special407
+	JNE       special475
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (BX)
@@ -18699,16 +20596,16 @@ summed405:
 	VMOVUPS   Y16, 448(BX)
 	VMOVUPS   Y17, 480(BX)
 
-stored406:
+stored474:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result396
-	JMP  over398
+	JLT  result464
+	JMP  over466
 
-special407:
+special475:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
+	JEQ     narrow476
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18725,13 +20622,13 @@ special407:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored409
+	JMP     stored477
 
-narrow408:
+narrow476:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip410
+	JEQ          skip478
 	SUBQ         SI, DI
-	JEQ          empty411
+	JEQ          empty479
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -18753,10 +20650,10 @@ narrow408:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty411:
-skip410:
+empty479:
+skip478:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip412
+	JEQ       skip480
 	VCVTPH2PS (BX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(BX), Z16
@@ -18790,119 +20687,119 @@ skip410:
 	VCVTPH2PS 480(BX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip412:
+skip480:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around413
+	JNE       around481
 	VMOVDQU64 Y16, (BX)
 	VMOVDQU64 Y17, 32(BX)
-	JMP       stored414
+	JMP       stored482
 
-around413:
+around481:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 
-stored414:
+stored482:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around415
+	JNE       around483
 	VMOVDQU64 Y16, 64(BX)
 	VMOVDQU64 Y17, 96(BX)
-	JMP       stored416
+	JMP       stored484
 
-around415:
+around483:
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored416:
+stored484:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around485
 	VMOVDQU64 Y16, 128(BX)
 	VMOVDQU64 Y17, 160(BX)
-	JMP       stored418
+	JMP       stored486
 
-around417:
+around485:
 	VMOVNTDQ Y16, 128(BX)
 	VMOVNTDQ Y17, 160(BX)
 
-stored418:
+stored486:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around419
+	JNE       around487
 	VMOVDQU64 Y16, 192(BX)
 	VMOVDQU64 Y17, 224(BX)
-	JMP       stored420
+	JMP       stored488
 
-around419:
+around487:
 	VMOVNTDQ Y16, 192(BX)
 	VMOVNTDQ Y17, 224(BX)
 
-stored420:
+stored488:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around421
+	JNE       around489
 	VMOVDQU64 Y16, 256(BX)
 	VMOVDQU64 Y17, 288(BX)
-	JMP       stored422
+	JMP       stored490
 
-around421:
+around489:
 	VMOVNTDQ Y16, 256(BX)
 	VMOVNTDQ Y17, 288(BX)
 
-stored422:
+stored490:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around423
+	JNE       around491
 	VMOVDQU64 Y16, 320(BX)
 	VMOVDQU64 Y17, 352(BX)
-	JMP       stored424
+	JMP       stored492
 
-around423:
+around491:
 	VMOVNTDQ Y16, 320(BX)
 	VMOVNTDQ Y17, 352(BX)
 
-stored424:
+stored492:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around425
+	JNE       around493
 	VMOVDQU64 Y16, 384(BX)
 	VMOVDQU64 Y17, 416(BX)
-	JMP       stored426
+	JMP       stored494
 
-around425:
+around493:
 	VMOVNTDQ Y16, 384(BX)
 	VMOVNTDQ Y17, 416(BX)
 
-stored426:
+stored494:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around427
+	JNE       around495
 	VMOVDQU64 Y16, 448(BX)
 	VMOVDQU64 Y17, 480(BX)
-	JMP       stored428
+	JMP       stored496
 
-around427:
+around495:
 	VMOVNTDQ Y16, 448(BX)
 	VMOVNTDQ Y17, 480(BX)
 
-stored428:
-stored409:
-	JMP stored406
+stored496:
+stored477:
+	JMP stored474
 
-empty400:
+empty468:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed405
+	JNE       summed473
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around429
+	JNE       around497
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -18911,9 +20808,9 @@ empty400:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored430
+	JMP       stored498
 
-around429:
+around497:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -18923,43 +20820,43 @@ around429:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored430:
-	JMP stored406
+stored498:
+	JMP stored474
 
-tooMany397:
+tooMany465:
 	MOVQ R8, results+24(FP)
 
-over398:
+over466:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip431
+	JEQ   skip499
 	ADDQ  $0x00000200, to+72(FP)
 
-skip431:
+skip499:
 	SUBQ $0x00000100, R10
-	JMP  tile394
+	JMP  tile462
 
-narrower395:
+narrower463:
 	CMPQ R10, $0x00000080
-	JLT  narrower433
+	JLT  narrower501
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over436
+	JGE  over504
 
-result434:
+result502:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few437
+	JLE   few505
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany435
+	JEQ   tooMany503
 
-few437:
+few505:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18972,7 +20869,7 @@ few437:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty438
+	JGE     empty506
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18982,9 +20879,9 @@ few437:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows440
+	JGE     rows508
 
-row439:
+row507:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19023,13 +20920,13 @@ row439:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row439
+	JLT          row507
 
-rows440:
+rows508:
 	CMPQ R13, DI
-	JGE  rows442
+	JGE  rows510
 
-row441:
+row509:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19062,12 +20959,12 @@ row441:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row441
+	JLT          row509
 
-rows442:
-summed443:
+rows510:
+summed511:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special445
+	JNE       special513
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (BX)
@@ -19085,16 +20982,16 @@ summed443:
 	VMOVUPS   Y8, 192(BX)
 	VMOVUPS   Y9, 224(BX)
 
-stored444:
+stored512:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result434
-	JMP  over436
+	JLT  result502
+	JMP  over504
 
-special445:
+special513:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow446
+	JEQ     narrow514
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -19103,13 +21000,13 @@ special445:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored447
+	JMP     stored515
 
-narrow446:
+narrow514:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip516
 	SUBQ         SI, DI
-	JEQ          empty449
+	JEQ          empty517
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -19123,10 +21020,10 @@ narrow446:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty449:
-skip448:
+empty517:
+skip516:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip450
+	JEQ       skip518
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -19144,115 +21041,115 @@ skip448:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip450:
+skip518:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around451
+	JNE       around519
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored452
+	JMP       stored520
 
-around451:
+around519:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored452:
+stored520:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around453
+	JNE       around521
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored454
+	JMP       stored522
 
-around453:
+around521:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored454:
+stored522:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around455
+	JNE       around523
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored456
+	JMP       stored524
 
-around455:
+around523:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored456:
+stored524:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around525
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored458
+	JMP       stored526
 
-around457:
+around525:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored458:
-stored447:
-	JMP stored444
+stored526:
+stored515:
+	JMP stored512
 
-empty438:
+empty506:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed443
+	JNE       summed511
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around459
+	JNE       around527
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored460
+	JMP       stored528
 
-around459:
+around527:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored460:
-	JMP stored444
+stored528:
+	JMP stored512
 
-tooMany435:
+tooMany503:
 	MOVQ R8, results+24(FP)
 
-over436:
+over504:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip461
+	JEQ   skip529
 	ADDQ  $0x00000100, to+72(FP)
 
-skip461:
+skip529:
 	SUBQ $0x00000080, R10
 
-narrower433:
+narrower501:
 	CMPQ R10, $0x00000040
-	JLT  narrower463
+	JLT  narrower531
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over466
+	JGE  over534
 
-result464:
+result532:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few467
+	JLE   few535
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany465
+	JEQ   tooMany533
 
-few467:
+few535:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -19261,7 +21158,7 @@ few467:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty468
+	JGE     empty536
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19271,9 +21168,9 @@ few467:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows470
+	JGE     rows538
 
-row469:
+row537:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19298,13 +21195,13 @@ row469:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row469
+	JLT          row537
 
-rows470:
+rows538:
 	CMPQ R13, DI
-	JGE  rows472
+	JGE  rows540
 
-row471:
+row539:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19325,12 +21222,12 @@ row471:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row471
+	JLT          row539
 
-rows472:
-summed473:
+rows540:
+summed541:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special475
+	JNE       special543
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (BX)
@@ -19340,27 +21237,27 @@ summed473:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 
-stored474:
+stored542:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result464
-	JMP  over466
+	JLT  result532
+	JMP  over534
 
-special475:
+special543:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow476
+	JEQ     narrow544
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored477
+	JMP     stored545
 
-narrow476:
+narrow544:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip546
 	SUBQ         SI, DI
-	JEQ          empty479
+	JEQ          empty547
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -19370,10 +21267,10 @@ narrow476:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty479:
-skip478:
+empty547:
+skip546:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip548
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -19383,92 +21280,92 @@ skip478:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip480:
+skip548:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around481
+	JNE       around549
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored482
+	JMP       stored550
 
-around481:
+around549:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored482:
+stored550:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around483
+	JNE       around551
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored484
+	JMP       stored552
 
-around483:
+around551:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored484:
-stored477:
-	JMP stored474
+stored552:
+stored545:
+	JMP stored542
 
-empty468:
+empty536:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed473
+	JNE       summed541
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around485
+	JNE       around553
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored486
+	JMP       stored554
 
-around485:
+around553:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored486:
-	JMP stored474
+stored554:
+	JMP stored542
 
-tooMany465:
+tooMany533:
 	MOVQ R8, results+24(FP)
 
-over466:
+over534:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip487
+	JEQ   skip555
 	ADDQ  $0x00000080, to+72(FP)
 
-skip487:
+skip555:
 	SUBQ $0x00000040, R10
 
-narrower463:
+narrower531:
 	CMPQ R10, $0x00000020
-	JLT  narrower489
+	JLT  narrower557
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over492
+	JGE  over560
 
-result490:
+result558:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few493
+	JLE   few561
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany491
+	JEQ   tooMany559
 
-few493:
+few561:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty494
+	JGE     empty562
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19478,9 +21375,9 @@ few493:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows496
+	JGE     rows564
 
-row495:
+row563:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19498,13 +21395,13 @@ row495:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row495
+	JLT          row563
 
-rows496:
+rows564:
 	CMPQ R13, DI
-	JGE  rows498
+	JGE  rows566
 
-row497:
+row565:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19519,36 +21416,36 @@ row497:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row497
+	JLT          row565
 
-rows498:
-summed499:
+rows566:
+summed567:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special501
+	JNE       special569
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 
-stored500:
+stored568:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result490
-	JMP  over492
+	JLT  result558
+	JMP  over560
 
-special501:
+special569:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow502
+	JEQ     narrow570
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored503
+	JMP     stored571
 
-narrow502:
+narrow570:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip504
+	JEQ          skip572
 	SUBQ         SI, DI
-	JEQ          empty505
+	JEQ          empty573
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -19556,85 +21453,85 @@ narrow502:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty505:
-skip504:
+empty573:
+skip572:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip506
+	JEQ       skip574
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip506:
+skip574:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around507
+	JNE       around575
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored508
+	JMP       stored576
 
-around507:
+around575:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored508:
-stored503:
-	JMP stored500
+stored576:
+stored571:
+	JMP stored568
 
-empty494:
+empty562:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed499
+	JNE       summed567
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around509
+	JNE       around577
 	VMOVDQU64 Z0, (BX)
-	JMP       stored510
+	JMP       stored578
 
-around509:
+around577:
 	VMOVNTDQ Z0, (BX)
 
-stored510:
-	JMP stored500
+stored578:
+	JMP stored568
 
-tooMany491:
+tooMany559:
 	MOVQ R8, results+24(FP)
 
-over492:
+over560:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip511
+	JEQ   skip579
 	ADDQ  $0x00000040, to+72(FP)
 
-skip511:
+skip579:
 	SUBQ $0x00000020, R10
 
-narrower489:
+narrower557:
 	CMPQ R10, $0x00000010
-	JLT  narrower513
+	JLT  narrower581
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over516
+	JGE  over584
 
-result514:
+result582:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few517
+	JLE   few585
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany515
+	JEQ   tooMany583
 
-few517:
+few585:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty518
+	JGE     empty586
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19644,9 +21541,9 @@ few517:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows520
+	JGE     rows588
 
-row519:
+row587:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19661,13 +21558,13 @@ row519:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row519
+	JLT          row587
 
-rows520:
+rows588:
 	CMPQ R13, DI
-	JGE  rows522
+	JGE  rows590
 
-row521:
+row589:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19679,116 +21576,116 @@ row521:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row521
+	JLT          row589
 
-rows522:
-summed523:
+rows590:
+summed591:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special525
+	JNE       special593
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 
-stored524:
+stored592:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result514
-	JMP  over516
+	JLT  result582
+	JMP  over584
 
-special525:
+special593:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow526
+	JEQ     narrow594
 	VMOVUPS Z0, (BX)
-	JMP     stored527
+	JMP     stored595
 
-narrow526:
+narrow594:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip528
+	JEQ          skip596
 	SUBQ         SI, DI
-	JEQ          empty529
+	JEQ          empty597
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty529:
-skip528:
+empty597:
+skip596:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip530
+	JEQ       skip598
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip530:
+skip598:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around531
+	JNE       around599
 	VMOVDQU64 Y1, (BX)
-	JMP       stored532
+	JMP       stored600
 
-around531:
+around599:
 	VMOVNTDQ Y1, (BX)
 
-stored532:
-stored527:
-	JMP stored524
+stored600:
+stored595:
+	JMP stored592
 
-empty518:
+empty586:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed523
+	JNE       summed591
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around533
+	JNE       around601
 	VMOVDQU64 Y0, (BX)
-	JMP       stored534
+	JMP       stored602
 
-around533:
+around601:
 	VMOVNTDQ Y0, (BX)
 
-stored534:
-	JMP stored524
+stored602:
+	JMP stored592
 
-tooMany515:
+tooMany583:
 	MOVQ R8, results+24(FP)
 
-over516:
+over584:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip535
+	JEQ   skip603
 	ADDQ  $0x00000020, to+72(FP)
 
-skip535:
+skip603:
 	SUBQ $0x00000010, R10
 
-narrower513:
+narrower581:
 	TESTQ R10, R10
-	JLE   done536
+	JLE   done604
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over539
+	JGE   over607
 
-result537:
+result605:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few540
+	JLE   few608
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany538
+	JEQ   tooMany606
 
-few540:
+few608:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty541
+	JGE     empty609
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19798,9 +21695,9 @@ few540:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows543
+	JGE     rows611
 
-row542:
+row610:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19815,13 +21712,13 @@ row542:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row542
+	JLT          row610
 
-rows543:
+rows611:
 	CMPQ R13, DI
-	JGE  rows545
+	JGE  rows613
 
-row544:
+row612:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19833,62 +21730,62 @@ row544:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row544
+	JLT          row612
 
-rows545:
-summed546:
+rows613:
+summed614:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special548
+	JNE       special616
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored547:
+stored615:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result537
-	JMP  over539
+	JLT  result605
+	JMP  over607
 
-special548:
+special616:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow549
+	JEQ     narrow617
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored550
+	JMP     stored618
 
-narrow549:
+narrow617:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip551
+	JEQ          skip619
 	SUBQ         SI, DI
-	JEQ          empty552
+	JEQ          empty620
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty552:
-skip551:
+empty620:
+skip619:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip553
+	JEQ         skip621
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip553:
+skip621:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored550:
-	JMP stored547
+stored618:
+	JMP stored615
 
-empty541:
-	JMP summed546
-	JMP stored547
+empty609:
+	JMP summed614
+	JMP stored615
 
-tooMany538:
+tooMany606:
 	MOVQ R8, results+24(FP)
 
-over539:
-done536:
+over607:
+done604:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -19903,22 +21800,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none554
+	JEQ   none622
 	SUBQ  positions+32(FP), AX
 
-none554:
+none622:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile555:
+tile623:
 	CMPQ R10, $0x00000080
-	JLT  narrower556
+	JLT  narrower624
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over559
+	JGE  over627
 
-result557:
+result625:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19928,7 +21825,7 @@ result557:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty560
+	JGE     empty628
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19952,9 +21849,9 @@ result557:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows563
+	JGE     rows631
 
-row562:
+row630:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20006,13 +21903,13 @@ row562:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row562
+	JLT        row630
 
-rows563:
+rows631:
 	CMPQ R11, DI
-	JGE  rows565
+	JGE  rows633
 
-row564:
+row632:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -20058,9 +21955,9 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row564
+	JLT       row632
 
-rows565:
+rows633:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -20079,7 +21976,7 @@ rows565:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none566
+	JEQ           none634
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20184,10 +22081,10 @@ rows565:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none566:
-	JMP stored561
+none634:
+	JMP stored629
 
-empty560:
+empty628:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -20214,7 +22111,7 @@ empty560:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none567
+	JEQ       none635
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20239,30 +22136,30 @@ empty560:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none567:
-stored561:
+none635:
+stored629:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result557
-	JMP  over559
+	JLT  result625
+	JMP  over627
 	MOVQ R8, results+24(FP)
 
-over559:
+over627:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile555
+	JMP  tile623
 
-narrower556:
+narrower624:
 	CMPQ R10, $0x00000040
-	JLT  narrower569
+	JLT  narrower637
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over572
+	JGE  over640
 
-result570:
+result638:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20272,7 +22169,7 @@ result570:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty573
+	JGE     empty641
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -20288,9 +22185,9 @@ result570:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows576
+	JGE     rows644
 
-row575:
+row643:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20320,13 +22217,13 @@ row575:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row575
+	JLT        row643
 
-rows576:
+rows644:
 	CMPQ R11, DI
-	JGE  rows578
+	JGE  rows646
 
-row577:
+row645:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -20352,9 +22249,9 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row577
+	JLT       row645
 
-rows578:
+rows646:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -20365,7 +22262,7 @@ rows578:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none579
+	JEQ           none647
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20422,10 +22319,10 @@ rows578:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none579:
-	JMP stored574
+none647:
+	JMP stored642
 
-empty573:
+empty641:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -20440,7 +22337,7 @@ empty573:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none580
+	JEQ       none648
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20457,29 +22354,29 @@ empty573:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none580:
-stored574:
+none648:
+stored642:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result570
-	JMP  over572
+	JLT  result638
+	JMP  over640
 	MOVQ R8, results+24(FP)
 
-over572:
+over640:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower569:
+narrower637:
 	CMPQ R10, $0x00000020
-	JLT  narrower582
+	JLT  narrower650
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over585
+	JGE  over653
 
-result583:
+result651:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20489,7 +22386,7 @@ result583:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty586
+	JGE     empty654
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -20501,9 +22398,9 @@ result583:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows589
+	JGE     rows657
 
-row588:
+row656:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20522,13 +22419,13 @@ row588:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row588
+	JLT        row656
 
-rows589:
+rows657:
 	CMPQ R11, DI
-	JGE  rows591
+	JGE  rows659
 
-row590:
+row658:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -20544,16 +22441,16 @@ row590:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row590
+	JLT       row658
 
-rows591:
+rows659:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none592
+	JEQ           none660
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20586,10 +22483,10 @@ rows591:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none592:
-	JMP stored587
+none660:
+	JMP stored655
 
-empty586:
+empty654:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -20598,7 +22495,7 @@ empty586:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none593
+	JEQ       none661
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20611,29 +22508,29 @@ empty586:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none593:
-stored587:
+none661:
+stored655:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result583
-	JMP  over585
+	JLT  result651
+	JMP  over653
 	MOVQ R8, results+24(FP)
 
-over585:
+over653:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower582:
+narrower650:
 	CMPQ R10, $0x00000010
-	JLT  narrower595
+	JLT  narrower663
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over598
+	JGE  over666
 
-result596:
+result664:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20643,7 +22540,7 @@ result596:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty599
+	JGE     empty667
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -20653,9 +22550,9 @@ result596:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows602
+	JGE     rows670
 
-row601:
+row669:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20669,13 +22566,13 @@ row601:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row601
+	JLT        row669
 
-rows602:
+rows670:
 	CMPQ R11, DI
-	JGE  rows604
+	JGE  rows672
 
-row603:
+row671:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -20686,14 +22583,14 @@ row603:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row603
+	JLT       row671
 
-rows604:
+rows672:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none605
+	JEQ           none673
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20714,16 +22611,16 @@ rows604:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none605:
-	JMP stored600
+none673:
+	JMP stored668
 
-empty599:
+empty667:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none606
+	JEQ       none674
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20734,32 +22631,32 @@ empty599:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none606:
-stored600:
+none674:
+stored668:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result596
-	JMP  over598
+	JLT  result664
+	JMP  over666
 	MOVQ R8, results+24(FP)
 
-over598:
+over666:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower595:
+narrower663:
 	TESTQ R10, R10
-	JLE   done607
+	JLE   done675
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over610
+	JGE   over678
 
-result608:
+result676:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20769,7 +22666,7 @@ result608:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty611
+	JGE     empty679
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -20779,9 +22676,9 @@ result608:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows614
+	JGE     rows682
 
-row613:
+row681:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -20795,13 +22692,13 @@ row613:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row613
+	JLT         row681
 
-rows614:
+rows682:
 	CMPQ R11, DI
-	JGE  rows616
+	JGE  rows684
 
-row615:
+row683:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -20812,14 +22709,14 @@ row615:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row615
+	JLT         row683
 
-rows616:
+rows684:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none617
+	JEQ           none685
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20841,16 +22738,16 @@ rows616:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none617:
-	JMP stored612
+none685:
+	JMP stored680
 
-empty611:
+empty679:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none618
+	JEQ       none686
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20862,17 +22759,17 @@ empty611:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none618:
-stored612:
+none686:
+stored680:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result608
-	JMP  over610
+	JLT  result676
+	JMP  over678
 	MOVQ R8, results+24(FP)
 
-over610:
-done607:
+over678:
+done675:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

@@ -35,7 +35,7 @@ func (m *bagMax) function() {
 	}
 	m.best, m.number = m.newValue(), m.newValue()
 	m.rank, m.minus, m.source = m.vector(), m.vector(), m.vector()
-	m.results(8, func(reg.GPVirtual, string) {})
+	m.results([]int{8, 4, 2, 1}, func(reg.GPVirtual, string) {})
 }
 
 // whole completes the name of an instruction on numbers as wide as elements.

@@ -73,7 +73,7 @@ func (s *rowSum) function() {
 		s.pinRounding()
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
-	s.results(16, s.notTooMany)
+	s.results([]int{16, 8, 6, 4, 2, 1}, s.notTooMany)
 	s.pins.registers = nil
 }
 
@@ -105,21 +105,22 @@ func (s *rowSum) sourcesBeside() {
 	c.Label(none)
 }
 
-// results emits the results: tiles of columns, up to so many vectors wide, of one
-// result after the other, then the next columns of all. So what a tile needs stays
+// results emits the results: tiles of columns, as wide as one of some numbers of
+// vectors, the largest first, of one result after the other, then the next columns of all. So what a tile needs stays
 // in registers, and results are few enough for their rows to stay in the caches.
 // check may end the results before one of too many rows.
-func (s *rowSum) results(largest int, check func(rows reg.GPVirtual, tooMany string)) {
-	c, smallest := s.c, 1
+func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany string)) {
+	c := s.c
 	s.to, s.begin, s.end, s.done = c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	s.rows, s.columns = param(c, "rows"), param(c, "columns")
-	if !s.isa.masks {
-		largest, smallest = largest/2, 2 // what is left is the caller's
+	if !s.isa.masks { // what is left is the caller's
+		groups = halves(groups)
 	}
-	s.check, s.group = check, largest
+	s.check, s.group = check, groups[0]
 	s.sums = s.newValue()
-	for ; s.group >= smallest; s.group /= 2 {
-		s.tiles(s.group == largest)
+	for i, group := range groups {
+		s.group = group
+		s.tiles(i == 0)
 	}
 	if s.isa.masks {
 		s.rest()
@@ -128,6 +129,16 @@ func (s *rowSum) results(largest int, check func(rows reg.GPVirtual, tooMany str
 	c.Store(s.done, c.ReturnIndex(0))
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// halves returns the powers of two in half of some numbers, 1 left out.
+func halves(groups []int) (half []int) {
+	for _, g := range groups {
+		if g >= 4 && g&(g-1) == 0 {
+			half = append(half, g/2)
+		}
+	}
+	return half
 }
 
 // ofEach emits a tile of each result.

@@ -10,7 +10,7 @@ import (
 // sumTile emits the sum of a group of vectors, without factors or with them.
 func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
-	s.split = s.upper != nil && s.group > 1 && s.tail == nil
+	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
 	c.CMPQ(s.begin, s.end)
 	c.JGE(operand.LabelRef(empty))
@@ -129,7 +129,12 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 
 // rowsEarly is how many rows ahead memory is asked for where a tile takes some
 // lines of each.
-func rowsEarly(lines int) int { return max(4, min(16, 64/max(1, lines))) }
+func rowsEarly(lines int) int {
+	if lines > 8 {
+		return 4
+	}
+	return 16
+}
 
 // loadFactor repeats a number in the compute type.
 func (s *rowSum) loadFactor(from operand.Mem, to reg.VecVirtual) {
