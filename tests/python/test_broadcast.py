@@ -4,6 +4,8 @@ import isobit
 import pytest
 import torch
 from kit import assert_same, draw
+from torch.autograd import forward_ad
+from torch.nn.functional import linear
 
 SHAPES = [
     ((2, 3), (4, 3, 2)),
@@ -64,3 +66,14 @@ def test_threads_change_nothing():
     finally:
         torch.set_num_threads(before)
     assert len(seen) == 1
+
+
+def test_forward_mode_of_dual_tensors():
+    """Eager, without a transform of torch.func around it."""
+    x, w, bias = (draw(*shape, dtype=torch.float64, seed=seed) for seed, shape in enumerate(((3, 4), (5, 4), (5,))))
+    products = (lambda x, w, b: isobit.matmul(x, w.mT) + b, lambda x, w, b: x @ w.mT + b)
+    for ours, theirs in (products, (isobit.linear, linear)):
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t, t.cos()) for t in (x, w, bias)]
+            got, want = (forward_ad.unpack_dual(f(*duals)) for f in (ours, theirs))
+        torch.testing.assert_close(tuple(got), tuple(want))
