@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CASES = """
 # A comment, and a choice that is no valid problem.
-quantize_per_tensor x={f32|f16}[40] zero_point=none q={s8|i32} qmin=-8 qmax=7
+quantize_per_tensor x={f32|f16}[40] zero_point=none q={s8|i64} qmin=-8 qmax=7
 embedding_backward grad_output=f32[30,4] indices=i64[30] grad_weight=f32[5,4] accumulate={true|false}
 grid_sample input=f32[1,3,5,7] grid=f32[1,4,6,2] padding_mode={zeros|border}
 """
