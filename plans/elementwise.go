@@ -123,7 +123,7 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	if t := &c.tiles; f.tile(c) {
 		units := t.outer * t.high * t.wide
 		c.goes(0, ceilDiv(units, t.unitsPerJob), n)
-		c.parallel(ceilDiv(units, t.unitsPerJob), n, jobs.tiles)
+		c.parallel(c.seen.jobs, n, jobs.tiles)
 		return
 	}
 	if tiles := f.turn(c); tiles > 0 {

@@ -105,9 +105,10 @@ func (s *rowSum) sourcesBeside() {
 	c.Label(none)
 }
 
-// results emits the results: tiles of columns, as wide as one of some numbers of
-// vectors, the largest first, of one result after the other, then the next columns of all. So what a tile needs stays
-// in registers, and results are few enough for their rows to stay in the caches.
+// results emits the results: tiles of columns, as many vectors wide as one of groups
+// says, which has the largest first, of one result after the other, then the next
+// columns of all. So what a tile needs stays in registers, and results are few enough
+// for their rows to stay in the caches.
 // check may end the results before one of too many rows.
 func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany string)) {
 	c := s.c

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/mmcloughlin/avo/reg"
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // i32: more bits than an f32 holds.
 var i32 = &storage{"I32", 4, loadI32, packI32, nil, storeMaskedI32, nil}
@@ -44,7 +48,7 @@ func (k *kernel) codeLessZero(input int) value {
 	}
 	difference := k.newValue()
 	for i, zero := range k.zero() {
-		codes := k.fetch(load, k.pointer([]string{"in0", "in1"}[input], i, i32.size), k.vector())
+		codes := k.fetch(load, k.pointer(fmt.Sprintf("in%d", input), i, i32.size), k.vector())
 		d := difference[i]
 		k.emit("VXORPS", d, d, d) // for avo, which takes what is below for a part of it
 		for half, to := range []reg.Register{k.lower(d), k.half()} {
