@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import isobit
 import torch
-from cases import Case, gradients
+from case import Case, gradients
 from scatter_cases import grid_gradients, rotations
 from torch import Tensor
 from torch.nn import functional

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import isobit
 import torch
-from cases import Case
+from case import Case
 from torch.nn.functional import linear
 
 

@@ -39,6 +39,7 @@ import layout_cases  # noqa: E402
 import linear_cases  # noqa: E402
 import scatter_cases  # noqa: E402
 import torch  # noqa: E402
+from case import Case  # noqa: E402
 from report import bound, report, verdict  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -63,7 +64,7 @@ class Bench:
             flush=True,
         )
 
-    def measured(self, case: cases.Case, compile: bool = True) -> dict:
+    def measured(self, case: Case, compile: bool = True) -> dict:
         functions = {"isobit": case.isobit, "eager": case.eager}
         if compile and self.compile and case.compiled is not None:
             functions["compiled"] = case.compiled
@@ -97,7 +98,7 @@ class Bench:
             "targets": case.targets,
         }
 
-    def table(self, makers: list[Callable[[], cases.Case]], compile: bool = True) -> list[dict]:
+    def table(self, makers: list[Callable[[], Case]], compile: bool = True) -> list[dict]:
         """Measures cases one after the other, each made in its turn to keep memory low."""
         rows = []
         for make in makers:

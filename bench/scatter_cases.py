@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import isobit
 import torch
-from cases import Call, Case, gradients
+from case import Call, Case, gradients
 from torch.nn import functional
 
 
