@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 const module = "github.com/isobit-ml/isobit"
@@ -160,6 +162,26 @@ func declares(t *testing.T, folder, name string) bool {
 		require.NoError(t, err)
 		return top.Match(data)
 	})
+}
+
+// The header lists the element types that there are, codes that are packed apart.
+func TestHeaderListsTheTypes(t *testing.T) {
+	spaces := regexp.MustCompile(`[\s*]+`)
+	m := regexp.MustCompile(`dtype has lanes 1: (.*?)\. Codes of 4 bits \((.*?)\)`).FindStringSubmatch(spaces.ReplaceAllString(readRoot(t, "include/isobit.h"), " "))
+	require.NotNil(t, m)
+	listed := func(list string) []string {
+		return regexp.MustCompile(`, | or `).Split(regexp.MustCompile(` \(.*?\)`).ReplaceAllString(list, ""), -1)
+	}
+	var whole, packed []string
+	for d := tensor.F32; int(d) < tensor.Count; d++ {
+		if d.Packed() {
+			packed = append(packed, d.String())
+		} else {
+			whole = append(whole, d.String())
+		}
+	}
+	require.ElementsMatch(t, whole, listed(m[1]))
+	require.ElementsMatch(t, packed, listed(m[2]))
 }
 
 // Files written by hand stay short enough to read at a sitting; each header is
