@@ -59,7 +59,7 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 			return err
 		}
 		factor := 1.0
-		if p.op.attr("grad_factor") >= 0 {
+		if p.op.hasAttr("grad_factor") {
 			factor = p.float("grad_factor")
 		}
 		if t.Compute == tensor.F64 {

@@ -74,7 +74,7 @@ func direction(a *arg) string {
 }
 
 // accumulates reports whether results are added to what outputs hold.
-func (p *Problem) accumulates() bool { return p.op.attr("accumulate") >= 0 && p.bool("accumulate") }
+func (p *Problem) accumulates() bool { return p.op.hasAttr("accumulate") && p.bool("accumulate") }
 
 // SupportOp is one op of the support matrix.
 type SupportOp struct {
@@ -133,7 +133,7 @@ func Support() (table []SupportOp) {
 			row.Args = append(row.Args, a)
 		}
 		for _, a := range o.attrs {
-			row.Attributes = append(row.Attributes, SupportAttr{a.name, attrKinds[a.kind], a.def, slices.Clone(a.words), a.doc})
+			row.Attributes = append(row.Attributes, SupportAttr{a.name, attrKinds[a.kind].name, a.def, slices.Clone(a.words), a.doc})
 		}
 		table = append(table, row)
 	}

@@ -82,7 +82,7 @@ func (o groupedOp) at(g granularity) op {
 				pl.shapes[i] = f.paramShapes
 			}
 		}
-		if d := o.codeType(&pl.problem); d.IsFloat8() && pl.problem.op.attr("rounding") >= 0 {
+		if d := o.codeType(&pl.problem); d.IsFloat8() && pl.problem.op.hasAttr("rounding") {
 			f.args.Attrs.Code = d
 		}
 		pl.check = checkZeroPoints(&pl.problem)
@@ -180,7 +180,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 // codeType returns the type of the codes, None where they are whole numbers
 // that are not stored.
 func (o groupedOp) codeType(p *Problem) tensor.DType {
-	if p.op.attr("code") >= 0 {
+	if p.op.hasAttr("code") {
 		if d, ok := tensor.ParseDType(p.word("code")); ok {
 			return d
 		}

@@ -78,13 +78,13 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		t.Out[k] = dtype(firstOutput + k)
 		f.args.Out[k].DType = t.Out[k]
 	}
-	if p.op.attr("qmin") >= 0 {
+	if p.op.hasAttr("qmin") {
 		f.args.Lo, f.args.Hi = float64(p.int("qmin")), float64(p.int("qmax"))
 	}
-	if p.op.attr("rounding") >= 0 {
+	if p.op.hasAttr("rounding") {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}
-	if p.op.attr("symmetric") >= 0 {
+	if p.op.hasAttr("symmetric") {
 		f.args.Attrs.Symmetric = p.bool("symmetric")
 	}
 	for i, k := range copiedOperands {

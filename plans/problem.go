@@ -186,64 +186,6 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 	return nil
 }
 
-func parseList(s string) ([]int64, bool) {
-	list := []int64{}
-	if s == "" {
-		return list, true
-	}
-	for _, f := range strings.Split(s, ",") {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return nil, false
-		}
-		list = append(list, n)
-	}
-	return list, true
-}
-
-// parse returns the attribute's value, or nil.
-func (a *attr) parse(s string) any {
-	switch a.kind {
-	case intAttr:
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return n
-		}
-	case floatAttr:
-		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return f
-		}
-	case boolAttr:
-		if s == "true" || s == "false" {
-			return s == "true"
-		}
-	case wordAttr:
-		if slices.Contains(a.words, s) {
-			return s
-		}
-	case listAttr:
-		if inner, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(inner, "]") {
-			if list, ok := parseList(strings.TrimSuffix(inner, "]")); ok {
-				return list
-			}
-		}
-	}
-	return nil
-}
-
-func (a *attr) wants() string {
-	switch a.kind {
-	case wordAttr:
-		return strings.Join(a.words, " or ")
-	case boolAttr:
-		return "true or false"
-	case listAttr:
-		return "a list such as [1,32]"
-	case floatAttr:
-		return "a number"
-	}
-	return "a whole number"
-}
-
 // String returns the problem's text, in the op's order and without defaults.
 func (p Problem) String() string {
 	if p.op == nil {
@@ -274,16 +216,6 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-func formatAttr(v any) string {
-	switch v := v.(type) {
-	case []int64:
-		return tensor.ShapeString(v)
-	case float64:
-		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
-	}
-	return fmt.Sprint(v)
-}
-
 // Op returns the op's name, "" of the zero Problem.
 func (p Problem) Op() string {
 	if p.op == nil {
@@ -304,12 +236,7 @@ func (p Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)
 // does not have.
 func (p Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.op.arg(name)]) }
 
-func (p *Problem) has(name string) bool      { return p.types[p.op.arg(name)] != tensor.None }
-func (p *Problem) attr(name string) any      { return p.attrs[p.op.attr(name)] }
-func (p *Problem) int(name string) int64     { return p.attr(name).(int64) }
-func (p *Problem) float(name string) float64 { return p.attr(name).(float64) }
-func (p *Problem) bool(name string) bool     { return p.attr(name).(bool) }
-func (p *Problem) word(name string) string   { return p.attr(name).(string) }
+func (p *Problem) has(name string) bool { return p.types[p.op.arg(name)] != tensor.None }
 
 func (p *Problem) setShape(name string, shape []int64) { p.shapes[p.op.arg(name)] = shape }
 

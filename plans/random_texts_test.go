@@ -15,7 +15,7 @@ import (
 
 // What the fields of a good text are replaced by.
 var (
-	someTypes   = []string{"none", "f32", "f64", "f16", "bf16", "s8", "u8", "s4", "u4", "i32", "i64", "f8e4m3", "f8e5m2", "bool"}
+	someTypes   = []string{"none", "f32", "f64", "f16", "bf16", "s8", "u8", "s4", "u4", "s16", "u16", "i32", "i64", "f8e4m3", "f8e5m2", "bool"}
 	someWords   = []string{"true", "false", "zeros", "border", "reflection", "nearest", "bilinear", "bicubic", "reciprocal", "skip", "int", "f8e4m3"}
 	someNumbers = []string{"-1", "0", "1", "2", "3", "7", "64", "127", "-128", "255", "8388608", "0.5", "1e300", "nan", "-inf", "9223372036854775807", "-9223372036854775808", "[]", "[0]", "="}
 	someExtents = []string{"0", "1", "2", "3", "8", "9", "70", "0", "1", "2", "3", "-1", "+2", "x", "", "281474976710656", "9223372036854775807"}

@@ -56,28 +56,6 @@ type typeRule struct {
 	of   func(p *Problem) tensor.DType
 }
 
-type attrKind int
-
-const (
-	intAttr attrKind = iota
-	floatAttr
-	boolAttr
-	wordAttr
-	listAttr
-)
-
-// attrKinds names them in the support matrix.
-var attrKinds = [...]string{intAttr: "int", floatAttr: "float", boolAttr: "bool", wordAttr: "word", listAttr: "list"}
-
-// attr is one attribute. Where def is nil it is required.
-type attr struct {
-	name  string
-	doc   string // what it says, in a line
-	kind  attrKind
-	def   any      // int64, float64, bool, string or []int64
-	words []string // of a wordAttr
-}
-
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S4, tensor.U4}
@@ -116,15 +94,6 @@ func same(name string) typeRule {
 func (o *op) arg(name string) int {
 	for i := range o.args {
 		if o.args[i].name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-func (o *op) attr(name string) int {
-	for i := range o.attrs {
-		if o.attrs[i].name == name {
 			return i
 		}
 	}
