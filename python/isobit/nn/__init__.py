@@ -7,12 +7,12 @@ from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
 from .histogram_observer import HistogramObserver
 from .linear import Linear, QuantizedLinear, ServedLinear
+from .mse_observer import MSEObserver
 from .observed_fake_quantize import ObservedFakeQuantize
 from .observers import (
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
-    MSEObserver,
     PerChannelMinMaxObserver,
 )
 from .prepare import prepare
