@@ -69,10 +69,11 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in GRANULARITIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
+_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
-def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
+def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
+    """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
@@ -117,7 +118,7 @@ def dequantize_per_tensor(
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
-    return _dequantize(
+    return dispatched(
         "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim
     )
 
@@ -141,7 +142,7 @@ def dequantize_per_channel(
         y = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
-    return _dequantize(
+    return dispatched(
         "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, last_dim
     )
 
@@ -164,7 +165,7 @@ def dequantize_per_token(
         y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
-    return _dequantize(
+    return dispatched(
         "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, last_dim
     )
 
@@ -189,10 +190,10 @@ def dequantize_per_channel_group(
         y = _per_group(*args, out)
         if y is not NotImplemented:
             return y
-    return _dequantize("per_channel_group", dtype, out, *args)
+    return dispatched("per_channel_group", dtype, out, *args)
 
 
-def _gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
+def gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
     scale, zero_point = args[2:4]
     if is_float8(getattr(args[1], "dtype", None)):
         args = without_zero_point(f"dequantize_{name}_backward", args, 3)
@@ -213,7 +214,7 @@ def dequantize_per_tensor_backward(
     ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output. None for a
     scale that is a number and for a zero point that is no float tensor. ``dtype`` names packed codes
     (torch.int4, torch.uint4)."""
-    return _gradients("per_tensor", dtype, grad_output, input, scale, zero_point, quant_min, quant_max)
+    return gradients("per_tensor", dtype, grad_output, input, scale, zero_point, quant_min, quant_max)
 
 
 def dequantize_per_channel_backward(
@@ -229,7 +230,7 @@ def dequantize_per_channel_backward(
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
-    return _gradients("per_channel", dtype, *args)
+    return gradients("per_channel", dtype, *args)
 
 
 def dequantize_per_token_backward(
@@ -244,7 +245,7 @@ def dequantize_per_token_backward(
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max)
-    return _gradients("per_token", dtype, *args)
+    return gradients("per_token", dtype, *args)
 
 
 def dequantize_per_channel_group_backward(
@@ -260,4 +261,4 @@ def dequantize_per_channel_group_backward(
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
-    return _gradients("per_channel_group", dtype, *args)
+    return gradients("per_channel_group", dtype, *args)

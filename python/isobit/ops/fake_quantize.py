@@ -76,10 +76,11 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in GRANULARITIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
+_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
-def _fake_quantize(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:
+def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:
+    """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
@@ -119,7 +120,7 @@ def fake_quantize_per_tensor_affine(
     if isinstance(input, Tensor) and not isinstance(scale, Tensor):  # as torch's with numbers, and no other of torch's
         (input,) = widened(input)
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_tensor", code_dtype, out, *args)
+    return dispatched("per_tensor", code_dtype, out, *args)
 
 
 def fake_quantize_per_channel_affine(
@@ -142,7 +143,7 @@ def fake_quantize_per_channel_affine(
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_channel", code_dtype, out, *args)
+    return dispatched("per_channel", code_dtype, out, *args)
 
 
 def fake_quantize_per_token_affine(
@@ -164,7 +165,7 @@ def fake_quantize_per_token_affine(
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_token", code_dtype, out, *args)
+    return dispatched("per_token", code_dtype, out, *args)
 
 
 def fake_quantize_per_channel_group_affine(
@@ -187,10 +188,10 @@ def fake_quantize_per_channel_group_affine(
         y = _per_group(*args, "int", out)
         if y is not NotImplemented:
             return y
-    return _fake_quantize("per_channel_group", code_dtype, out, *args)
+    return dispatched("per_channel_group", code_dtype, out, *args)
 
 
-def _gradients(
+def gradients(
     name: str, args: tuple[Any, ...], rounding: str, grad_factor: float, code_dtype: torch.dtype | None
 ) -> Gradients:
     op = _OPS[name][1]
@@ -217,7 +218,7 @@ def fake_quantize_per_tensor_affine_backward(
     """The gradients of input, scale and zero point. None for a scale that is a number and for a
     zero point that is no float tensor."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
-    return _gradients("per_tensor", args, rounding, grad_factor, code_dtype)
+    return gradients("per_tensor", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_channel_affine_backward(
@@ -235,7 +236,7 @@ def fake_quantize_per_channel_affine_backward(
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, axis, quant_min, quant_max)
-    return _gradients("per_channel", args, rounding, grad_factor, code_dtype)
+    return gradients("per_channel", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_token_affine_backward(
@@ -252,7 +253,7 @@ def fake_quantize_per_token_affine_backward(
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
-    return _gradients("per_token", args, rounding, grad_factor, code_dtype)
+    return gradients("per_token", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_channel_group_affine_backward(
@@ -270,4 +271,4 @@ def fake_quantize_per_channel_group_affine_backward(
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max, group_size)
-    return _gradients("per_channel_group", args, rounding, grad_factor, code_dtype)
+    return gradients("per_channel_group", args, rounding, grad_factor, code_dtype)

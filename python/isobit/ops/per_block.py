@@ -34,10 +34,10 @@ def quantize_per_block(
     each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, rounding)
     if not is_dynamo_compiling():
-        y = q._per_block(*args, out)
+        y = q.per_block(*args, out)
         if y is not NotImplemented:
             return y
-    return q._quantize("per_block", dtype, out, *args)
+    return q.dispatched("per_block", dtype, out, *args)
 
 
 def quantize_per_block_backward(
@@ -54,7 +54,7 @@ def quantize_per_block_backward(
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
-    return q._gradient("per_block", args, rounding, code_dtype)
+    return q.gradient("per_block", args, rounding, code_dtype)
 
 
 def dequantize_per_block(
@@ -74,10 +74,10 @@ def dequantize_per_block(
     each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, out_dtype, last_dim)
     if not is_dynamo_compiling():
-        y = d._per_block(*args, out)
+        y = d.per_block(*args, out)
         if y is not NotImplemented:
             return y
-    return d._dequantize("per_block", dtype, out, *args)
+    return d.dispatched("per_block", dtype, out, *args)
 
 
 def dequantize_per_block_backward(
@@ -93,7 +93,7 @@ def dequantize_per_block_backward(
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
-    return d._gradients("per_block", dtype, *args)
+    return d.gradients("per_block", dtype, *args)
 
 
 def fake_quantize_per_block_affine(
@@ -113,10 +113,10 @@ def fake_quantize_per_block_affine(
     each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scale, zero_point, block_size, quant_min, quant_max, rounding, grad_factor)
     if code_dtype is None and not is_dynamo_compiling():
-        y = f._per_block(*args, "int", out)
+        y = f.per_block(*args, "int", out)
         if y is not NotImplemented:
             return y
-    return f._fake_quantize("per_block", code_dtype, out, *args)
+    return f.dispatched("per_block", code_dtype, out, *args)
 
 
 def fake_quantize_per_block_affine_backward(
@@ -134,4 +134,4 @@ def fake_quantize_per_block_affine_backward(
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, block_size, quant_min, quant_max)
-    return f._gradients("per_block", args, rounding, grad_factor, code_dtype)
+    return f.gradients("per_block", args, rounding, grad_factor, code_dtype)

@@ -54,10 +54,10 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in GRANULARITIES}
-_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in GRANULARITIES)
+_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].fast for name in GRANULARITIES)
 
 
-def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
+def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
     """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
@@ -99,7 +99,7 @@ def quantize_per_tensor(
         q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize("per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, rounding)
+    return dispatched("per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, rounding)
 
 
 def quantize_per_channel(
@@ -120,7 +120,9 @@ def quantize_per_channel(
         q = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize("per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding)
+    return dispatched(
+        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding
+    )
 
 
 def quantize_per_token(
@@ -140,7 +142,7 @@ def quantize_per_token(
         q = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize("per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, rounding)
+    return dispatched("per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, rounding)
 
 
 def quantize_per_channel_group(
@@ -163,10 +165,10 @@ def quantize_per_channel_group(
         if q is not NotImplemented:
             return q
     args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding)
-    return _quantize("per_channel_group", dtype, out, *args)
+    return dispatched("per_channel_group", dtype, out, *args)
 
 
-def _gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.dtype | None) -> Tensor:
+def gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.dtype | None) -> Tensor:
     code = code_name(f"quantize_{name}_backward", code_dtype)
     if code != "int":
         args = without_zero_point(f"quantize_{name}_backward", args, 3)
@@ -188,7 +190,7 @@ def quantize_per_tensor_backward(
     the range, else 0 (also where grad_output is infinite or NaN). ``code_dtype`` names 8-bit float
     codes."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
-    return _gradient("per_tensor", args, rounding, code_dtype)
+    return gradient("per_tensor", args, rounding, code_dtype)
 
 
 def quantize_per_channel_backward(
@@ -205,7 +207,7 @@ def quantize_per_channel_backward(
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
-    return _gradient("per_channel", args, rounding, code_dtype)
+    return gradient("per_channel", args, rounding, code_dtype)
 
 
 def quantize_per_token_backward(
@@ -221,7 +223,7 @@ def quantize_per_token_backward(
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max)
-    return _gradient("per_token", args, rounding, code_dtype)
+    return gradient("per_token", args, rounding, code_dtype)
 
 
 def quantize_per_channel_group_backward(
@@ -238,4 +240,4 @@ def quantize_per_channel_group_backward(
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
-    return _gradient("per_channel_group", args, rounding, code_dtype)
+    return gradient("per_channel_group", args, rounding, code_dtype)
