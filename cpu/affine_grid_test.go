@@ -43,7 +43,7 @@ func TestAffineRowsStartAfresh(t *testing.T) {
 			}, to)
 			return to
 		}
-		rows := AffineGridBackward32
+		rows := AffineGridBackward[float32]()
 		want := run(rows[len(rows)-1])
 		for _, row := range rows {
 			if row.Needs > Best() {

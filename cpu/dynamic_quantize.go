@@ -9,14 +9,17 @@ import "unsafe"
 // not lie as its kernel wants them.
 type ChooseRuns[C Compute] func(n int, a *Args, to [2][]C) bool
 
-// Kernels that do in one step what rows of MinMax and Quantize do in two, by
-// compute type. The definitions are those of MinMax, QParams and Quantize.
-var (
-	DynamicQuantizeRows32 = chooseRows(dynamicQuantizeKernels)
-	DynamicQuantizeRows64 []Row[ChooseRuns[float64]]
-	ChooseQParamsRows32   = chooseRows(chooseQParamsKernels)
-	ChooseQParamsRows64   []Row[ChooseRuns[float64]]
-)
+// DynamicQuantizeRows is the table of kernels that do in one step what rows of MinMax
+// and Quantize do in two. It has no definition, which is those of MinMax, QParams and
+// Quantize, and is empty for float64.
+func DynamicQuantizeRows[C Compute]() []Row[ChooseRuns[C]] {
+	return float32Only[ChooseRuns[C]](chooseRows(dynamicQuantizeKernels))
+}
+
+// ChooseQParamsRows is that of kernels that choose only.
+func ChooseQParamsRows[C Compute]() []Row[ChooseRuns[C]] {
+	return float32Only[ChooseRuns[C]](chooseRows(chooseQParamsKernels))
+}
 
 func chooseRows(ks kernels) []Row[ChooseRuns[float32]] {
 	return []Row[ChooseRuns[float32]]{{"avx512", AVX512, func(t Types) (ChooseRuns[float32], bool) {

@@ -18,9 +18,9 @@ func TestChosenRuns(t *testing.T) {
 	inputs := []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
 	for _, in := range inputs {
 		for _, out := range []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.None} {
-			table := cpu.DynamicQuantizeRows32
+			table := cpu.DynamicQuantizeRows[float32]()
 			if out == tensor.None {
-				table = cpu.ChooseQParamsRows32
+				table = cpu.ChooseQParamsRows[float32]()
 			}
 			for _, row := range table {
 				t.Run(fmt.Sprintf("%v/%v/%s", in, out, row.Name), func(t *testing.T) {

@@ -31,7 +31,7 @@ type RowCopies struct {
 }
 
 // Embedding copies rows of weight.
-var Embedding = append(copyRows, Row[func(*RowCopies)]{"go", Go, always(copyRowsGo)})
+var Embedding = withDefinition(copyRows, always(copyRowsGo))
 
 func copyRowsGo(r *RowCopies) {
 	for i, row := range r.Indices {

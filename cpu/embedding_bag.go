@@ -108,7 +108,7 @@ func RanksOf(ranks []uint32, chosen Span, begin, end int64) {
 }
 
 // DivideRow divides n elements by a count, which becomes a float first.
-var DivideRow = []Row[func(out, row Span, n, count int64, s *Scratch)]{{"go", Go, ByCompute(divideRowGo[float32], divideRowGo[float64])}}
+var DivideRow = withDefinition(nil, ByCompute(divideRowGo[float32], divideRowGo[float64]))
 
 func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 	for at := int64(0); at < n; at += Block {

@@ -10,13 +10,15 @@ type (
 	GroupExtremes[C Compute] func(s *Scratch, x Span, n int, to [2][]C)
 )
 
-// The tables of rows of GroupSums and GroupExtremes, by compute type.
-var (
-	GroupSumRows32     = append(groupSumRows, Row[GroupSums[float32]]{"go", Go, always(GroupSums[float32](sumGroups[float32]))})
-	GroupSumRows64     = []Row[GroupSums[float64]]{{"go", Go, always(GroupSums[float64](sumGroups[float64]))}}
-	GroupExtremeRows32 = append(groupExtremeRows, Row[GroupExtremes[float32]]{"go", Go, always(GroupExtremes[float32](extremesOfGroups[float32]))})
-	GroupExtremeRows64 = []Row[GroupExtremes[float64]]{{"go", Go, always(GroupExtremes[float64](extremesOfGroups[float64]))}}
-)
+// GroupSumRows is the table of the ways to sum groups.
+func GroupSumRows[C Compute]() []Row[GroupSums[C]] {
+	return float32Before[GroupSums[C]](groupSumRows, sumGroups)
+}
+
+// GroupExtremeRows is the table of the ways to find extremes.
+func GroupExtremeRows[C Compute]() []Row[GroupExtremes[C]] {
+	return float32Before[GroupExtremes[C]](groupExtremeRows, extremesOfGroups)
+}
 
 // sumGroups sums in Stripe order, in the memory of the terms. Lanes that no
 // term falls to are +0, and no lane is -0: they can be left out.

@@ -37,7 +37,7 @@ func TestGroupSums(t *testing.T) {
 					want[i] = append(want[i], cpu.FoldLanes(lanes))
 				}
 			}
-			for _, row := range cpu.GroupSumRows32 {
+			for _, row := range cpu.GroupSumRows[float32]() {
 				if fold, ok := row.Pick(cpu.Types{}); ok && row.Needs <= cpu.Best() {
 					terms, got := guardedPair(drawn[0], drawn[1]), guardedPair(make([]float32, count), make([]float32, count))
 					fold(terms, n, got)
@@ -51,7 +51,8 @@ func TestGroupSums(t *testing.T) {
 // Extremes of short groups are the definition's, for elements of any bits.
 func TestGroupExtremes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	definition, _ := cpu.GroupExtremeRows32[len(cpu.GroupExtremeRows32)-1].Pick(cpu.Types{})
+	table := cpu.GroupExtremeRows[float32]()
+	definition, _ := table[len(table)-1].Pick(cpu.Types{})
 	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
 		for _, n := range groupSizes {
 			for _, count := range groupCounts {
@@ -64,7 +65,7 @@ func TestGroupExtremes(t *testing.T) {
 				x := cpu.Span{Stride: d.Size(), DType: d, P: unsafe.Pointer(&guard(data, true)[0])}
 				want := guardedPair(make([]float32, count), make([]float32, count))
 				definition(scratch, x, n, want)
-				for _, row := range cpu.GroupExtremeRows32 {
+				for _, row := range table {
 					if extremes, ok := row.Pick(cpu.Types{In: [4]tensor.DType{d}}); ok && row.Needs <= cpu.Best() {
 						got := guardedPair(make([]float32, count), make([]float32, count))
 						extremes(scratch, x, n, got)

@@ -12,7 +12,7 @@ type IndexSearch struct {
 }
 
 // FirstOutside is the table of rows of IndexSearch.
-var FirstOutside = append(outsideRows, Row[IndexSearch]{"go", Go, always(IndexSearch{firstOutside[int64], firstOutside[int32], leaps[int64], leaps[int32]})})
+var FirstOutside = withDefinition(outsideRows, always(IndexSearch{firstOutside[int64], firstOutside[int32], leaps[int64], leaps[int32]}))
 
 func leaps[T int32 | int64](indices []T, most T) bool {
 	for i := 1; i < len(indices); i++ {
@@ -70,7 +70,7 @@ func leapsBy[T int32 | int64](found func(indices *T, n int, most T) bool) func(i
 }
 
 // Widen are the ways to make a list of the first of some indices of 32 bits.
-var Widen = append(widenRows, Row[func(to []int64, from []int32)]{"go", Go, always(widenGo)})
+var Widen = withDefinition(widenRows, always(widenGo))
 
 func widenGo(to []int64, from []int32) {
 	for i, v := range from[:len(to)] {

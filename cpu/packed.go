@@ -13,7 +13,7 @@ type Packing struct {
 }
 
 // PackingRows are the ways to pack.
-var PackingRows = append(packingRows, Row[Packing]{"go", Go, always(Packing{Unpack, Pack})})
+var PackingRows = withDefinition(packingRows, always(Packing{Unpack, Pack}))
 
 // Unpack reads 4-bit codes of type d from halves of bytes: the first has the
 // given number, counted from base, and each next one is stride further.

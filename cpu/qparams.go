@@ -26,11 +26,10 @@ func minMaxGo[C Compute](n int, _ int64, a *Args) {
 // MinMaxFold is a way to fold two sets of lanes into their extremes.
 type MinMaxFold[C Compute] func(sums [2]*[Lanes]C) [2]C
 
-// The ways to fold extremes, by compute type.
-var (
-	MinMaxFoldRows32 = append(minMaxFoldRows, Row[MinMaxFold[float32]]{"go", Go, always(MinMaxFold[float32](FoldMinMax[float32]))})
-	MinMaxFoldRows64 = []Row[MinMaxFold[float64]]{{"go", Go, always(MinMaxFold[float64](FoldMinMax[float64]))}}
-)
+// MinMaxFoldRows is the table of the ways to do so.
+func MinMaxFoldRows[C Compute]() []Row[MinMaxFold[C]] {
+	return float32Before[MinMaxFold[C]](minMaxFoldRows, FoldMinMax)
+}
 
 // FoldMinMax returns the extremes that MinMax left in lanes.
 func FoldMinMax[C Compute](sums [2]*[Lanes]C) (extremes [2]C) {
@@ -66,11 +65,10 @@ func MergeMinMax[C Compute](lo, hi *C, otherLo, otherHi C) {
 // does.
 type ChooseParams[C Compute] func(extremes [2][]C, qmin, qmax C, symmetric bool)
 
-// The ways to do so, by compute type.
-var (
-	ChooseParamsRows32 = append(chooseParamsRows, Row[ChooseParams[float32]]{"go", Go, always(ChooseParams[float32](chooseParams[float32]))})
-	ChooseParamsRows64 = []Row[ChooseParams[float64]]{{"go", Go, always(ChooseParams[float64](chooseParams[float64]))}}
-)
+// ChooseParamsRows is the table of the ways to do so.
+func ChooseParamsRows[C Compute]() []Row[ChooseParams[C]] {
+	return float32Before[ChooseParams[C]](chooseParamsRows, chooseParams)
+}
 
 func chooseParams[C Compute](extremes [2][]C, qmin, qmax C, symmetric bool) {
 	for i, lo := range extremes[0] {

@@ -23,7 +23,7 @@ func TestChooseParams(t *testing.T) {
 		}
 		return v
 	}
-	choose := cpu.ChooseParamsRows32
+	choose := cpu.ChooseParamsRows[float32]()
 	definition, _ := choose[len(choose)-1].Pick(cpu.Types{})
 	for _, row := range choose[:len(choose)-1] {
 		if row.Needs > cpu.Best() {

@@ -14,9 +14,9 @@ type renorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
 // exceeds maxNorm (NUMERICS.md, section 5).
 var Renorm = tableOf(ByCompute[renorm](renormGo[float32], renormGo[float64]), func(isa ISA, t Types) (renorm, bool) {
 	if t.Compute == tensor.F64 {
-		return renormBy(isa, t, FoldRows64)
+		return renormBy(isa, t, FoldRows[float64]())
 	}
-	return renormBy(isa, t, FoldRows32)
+	return renormBy(isa, t, FoldRows[float32]())
 })
 
 func renormGo[C Compute](row Span, n int64, p, maxNorm float64, s *Scratch) {

@@ -80,7 +80,24 @@ func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, 
 	for isa := largestISA; isa > Go; isa-- {
 		table = append(table, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
 	}
-	return append(table, Row[F]{"go", Go, definition})
+	return withDefinition(table, definition)
+}
+
+// withDefinition appends the definition to an op's other rows.
+func withDefinition[F any](rows []Row[F], definition func(Types) (F, bool)) []Row[F] {
+	return append(rows, Row[F]{"go", Go, definition})
+}
+
+// float32Only returns rows that exist for float32 alone as those of F, a function for
+// one of the compute types: none where that is float64.
+func float32Only[F, F32 any](rows []Row[F32]) []Row[F] {
+	own, _ := any(rows).([]Row[F])
+	return own
+}
+
+// float32Before puts such rows before the definition.
+func float32Before[F, F32 any](rows []Row[F32], definition F) []Row[F] {
+	return withDefinition(float32Only[F](rows), always(definition))
 }
 
 // ByCompute makes the Pick of a definition, which exists once per compute type.

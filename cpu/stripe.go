@@ -52,11 +52,8 @@ func addTerms[C Compute](a *Args, sum int, pos int64, at int, terms []C) {
 // Fold is a way to sum lanes by halves.
 type Fold[C Compute] func(lanes *[Lanes]C) C
 
-// The ways to sum lanes, by compute type.
-var (
-	FoldRows32 = append(foldRows, Row[Fold[float32]]{"go", Go, always(Fold[float32](FoldLanes[float32]))})
-	FoldRows64 = []Row[Fold[float64]]{{"go", Go, always(Fold[float64](FoldLanes[float64]))}}
-)
+// FoldRows is the table of the ways to do so.
+func FoldRows[C Compute]() []Row[Fold[C]] { return float32Before[Fold[C]](foldRows, FoldLanes) }
 
 // FoldLanes sums the lanes by halves: l with l+32, then l+16, ... 1.
 func FoldLanes[C Compute](lanes *[Lanes]C) C {

@@ -34,9 +34,9 @@ type ParamKernels struct {
 }
 
 // ParamRows are the ways to fill them.
-var ParamRows = append(paramRows, Row[ParamKernels]{"go", Go, ByCompute(
+var ParamRows = withDefinition(paramRows, ByCompute(
 	ParamKernels{loadGo[float32], expandGo[float32]}, ParamKernels{loadGo[float64], expandGo[float64]},
-)})
+))
 
 func loadGo[C Compute](v unsafe.Pointer, n int, s Span, zeroPoints bool, lo, hi float64) {
 	LoadParams(unsafe.Slice((*C)(v), n), s, zeroPoints, lo, hi)

@@ -7,7 +7,7 @@ import "unsafe"
 type Transpose func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, rows, columns int64)
 
 // Transposes are the ways to transpose, by the type of elements: In[0].
-var Transposes = append(transposeRows, Row[Transpose]{"go", Go, pickTranspose})
+var Transposes = withDefinition(transposeRows, pickTranspose)
 
 func pickTranspose(t Types) (Transpose, bool) {
 	f := [...]Transpose{1: transpose[uint8], 2: transpose[uint16], 4: transpose[uint32], 8: transpose[uint64]}[t.In[0].Size()]

@@ -29,16 +29,16 @@ var affineGridBackward = op{
 	},
 	build: func(pl *plan) error {
 		if pl.problem.DType("grad_grid") == tensor.F64 {
-			return buildAffineBackward(pl, cpu.AffineGridBackward64)
+			return buildAffineBackward[float64](pl)
 		}
-		return buildAffineBackward(pl, cpu.AffineGridBackward32)
+		return buildAffineBackward[float32](pl)
 	},
-	rows: namesOf(cpu.AffineGridBackward32),
+	rows: namesOf(cpu.AffineGridBackward[float32]()),
 }
 
-func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.AffineRun, []C)]) error {
+func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	p := &pl.problem
-	kernel, err := selectRow(pl, table, affineTypes(p.DType("grad_grid")))
+	kernel, err := selectRow(pl, cpu.AffineGridBackward[C](), affineTypes(p.DType("grad_grid")))
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]
 
 // stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
 func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
-	fold := pickByCompute[cpu.Fold[C]](cpu.Types{}, cpu.FoldRows32, cpu.FoldRows64)
+	fold := pickSupport(cpu.FoldRows[C](), cpu.Types{})
 	return folder[C]{
 		block: func(sums [2]*[cpu.Lanes]C) [2]C { return [2]C{fold(sums[0]), fold(sums[1])} },
 		join: func(s *cpu.Scratch, blocks [][2]C) [2]C {
@@ -62,7 +62,7 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
-		sums:  pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
+		sums:  pickSupport(cpu.GroupSumRows[C](), cpu.Types{}),
 		short: shortSum, gathered: longestGatheredSum,
 		finish: finish,
 	}
@@ -71,7 +71,7 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 // extremes folds smallest and largest values, which are the same in any order.
 func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 	return folder[C]{
-		block: pickByCompute[cpu.MinMaxFold[C]](t, cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
+		block: pickSupport(cpu.MinMaxFoldRows[C](), t),
 		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
 			for _, b := range blocks {
 				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
@@ -79,7 +79,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 			return r
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
-		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
+		extremes: pickSupport(cpu.GroupExtremeRows[C](), t),
 		short:    shortExtremes, gathered: longestGathered, anyOrder: true,
 		finish: finish,
 	}

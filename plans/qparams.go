@@ -65,7 +65,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 	}
 	p := &pl.problem
 	qmin, qmax, symmetric, store := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric"), storeQParams[C](p)
-	choose := pickByCompute[cpu.ChooseParams[C]](t, cpu.ChooseParamsRows32, cpu.ChooseParamsRows64)
+	choose := pickSupport(cpu.ChooseParamsRows[C](), t)
 	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
 		choose(extremes, qmin, qmax, symmetric)
 		store(w, l, cur, extremes)
@@ -75,9 +75,9 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 		fold.store = store
 		switch {
 		case quantize == nil:
-			fold.choose = pickByCompute[cpu.ChooseRuns[C]](t, cpu.ChooseQParamsRows32, cpu.ChooseQParamsRows64)
+			fold.choose = pickSupport(cpu.ChooseQParamsRows[C](), t)
 		case p.DType("scale") == t.Compute: // elements are divided by the scale as it is stored
-			fold.choose = pickByCompute[cpu.ChooseRuns[C]](t, cpu.DynamicQuantizeRows32, cpu.DynamicQuantizeRows64)
+			fold.choose = pickSupport(cpu.DynamicQuantizeRows[C](), t)
 		}
 		if fold.choose != nil {
 			fold.short = func(isa cpu.ISA, n int64) bool { return n < shortestChoice }

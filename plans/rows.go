@@ -117,12 +117,3 @@ func pickSupport[F any](table []cpu.Row[F], t cpu.Types) F {
 	f, _ := cpu.PickUpTo(table, rowsCap(), t)
 	return f
 }
-
-// pickByCompute is pickSupport from one of two tables: that whose helpers are of
-// type F.
-func pickByCompute[F, F32, F64 any](t cpu.Types, f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
-	if f, ok := any(pickSupport(f32, t)).(F); ok {
-		return f
-	}
-	return any(pickSupport(f64, t)).(F)
-}
