@@ -2,6 +2,9 @@ package plans
 
 import "github.com/isobit-ml/isobit/cpu"
 
+// fakeQuantizeRange is where every code and its neighbours are exact in f32.
+const fakeQuantizeRange = 1 << 23
+
 // fakeQuantize is quantize and dequantize in one pass.
 var fakeQuantize = groupedOp{
 	name: "fake_quantize",
@@ -12,7 +15,7 @@ var fakeQuantize = groupedOp{
 	},
 	attrs: rangeAnd(roundingAttr, codeAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"y"},
-	inPlace: [][2]string{{"y", "x"}}, compute: "x",
+	inPlace: [][2]string{{"y", "x"}}, compute: "x", within: fakeQuantizeRange,
 	infer: sameTypeAs("y", "x"),
 	build: elementwise(cpu.FakeQuantize), rows: namesOf(cpu.FakeQuantize),
 }
@@ -31,7 +34,7 @@ var fakeQuantizeBackward = groupedOp{
 	attrs: rangeAnd(attr{name: "grad_factor", kind: floatAttr, def: 1.0, doc: "what the gradients of scale and zero_point are multiplied by"}, roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
 	groupOut: []string{"grad_scale", "grad_zero_point"},
-	inPlace:  [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",
+	inPlace:  [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x", within: fakeQuantizeRange,
 	infer: all(checkGroupGradients, sameTypeAs("x", "grad_output"), sameTypeAs("grad_input", "x")),
 	build: gradients(cpu.FakeQuantizeBackward, cpu.FakeQuantizeBackwardInput),
 	rows:  namesOf(cpu.FakeQuantizeBackward),

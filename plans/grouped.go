@@ -55,6 +55,7 @@ type groupedOp struct {
 	inPlace           [][2]string
 	compute           string // the argument whose type decides the arithmetic
 	codes             string // the argument that holds codes, or their gradient, or ""
+	within            int64  // codes that are only computed with lie from -within to it; 0: as far as whole numbers are exact
 	infer             func(p *Problem) error
 	build             func(pl *plan, f *groupedPlan, t cpu.Types) error
 	rows              func() []string
@@ -133,17 +134,14 @@ func (o groupedOp) inferShapes(p *Problem, g granularity) error {
 	return nil
 }
 
-// fakeQuantizeRange is where every code and its neighbours are exact in f32.
-const fakeQuantizeRange = 1 << 23
-
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
 func (o groupedOp) checkRange(p *Problem) error {
 	computed := p.DType(o.compute).Compute()
 	lo, hi := computed.WholeRange()
 	name := "the range of exact whole numbers"
-	if o.name == "fake_quantize" {
-		lo, hi, name = -fakeQuantizeRange, fakeQuantizeRange, "the range of fake-quantized codes"
+	if o.within > 0 {
+		lo, hi, name = -o.within, o.within, "the range of fake-quantized codes"
 	}
 	if d := o.codeType(p); d != tensor.None {
 		name = d.String()
