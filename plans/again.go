@@ -95,7 +95,7 @@ func (pl *plan) runAgain(c *call) error {
 // remember notes how the arguments of a run lay.
 func (c *call) remember() {
 	s := &c.seen
-	if c.calls == nil || !s.laid || oneByOne || len(c.anchored) > 0 {
+	if c.calls == nil || !s.laid || oneByOne || len(c.argsCopy) > 0 {
 		return
 	}
 	for i := range c.args {

@@ -122,29 +122,3 @@ func (pl *plan) checkWorkspace(c *call) error {
 	}
 	return nil
 }
-
-// maxArgs is more than any op has.
-const maxArgs = 12
-
-var noStrides [tensor.MaxRank]int64
-
-// anchorEmpty gives tensors without elements strides of 0, so that no offset
-// leads out of their memory: the garbage collector may trip over a pointer
-// into nowhere, read from or not.
-func (c *call) anchorEmpty() {
-	for i := range c.args {
-		if !c.args[i].Present() || c.places[i] != (place{}) {
-			continue
-		}
-		c.ownArgs()
-		c.args[i].Strides = noStrides[:len(c.args[i].Shape)]
-	}
-}
-
-// ownArgs makes the arguments the call's own, to be changed: those given are the caller's.
-func (c *call) ownArgs() {
-	if len(c.anchored) == 0 {
-		c.anchored = append(c.anchored, c.args...)
-		c.args = c.anchored
-	}
-}

@@ -35,7 +35,7 @@ func (c *call) compact() {
 		if args[i].compact == nil || !v.Present() || last < 0 || v.NumElements() == 0 || v.Shape[last] == 1 || v.Stride(last) == 1 || !args[i].compact(c) {
 			continue
 		}
-		c.ownArgs()
+		c.copyArgs()
 		c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
 	}
 }

@@ -82,7 +82,7 @@ func (f *groupedPlan) unpackWhole(c *call, unpack job) {
 	}
 	l.coalesce(0)
 	m.reserve(l.count(), 1)
-	c.ownArgs()
+	c.copyArgs()
 	c.compacting, c.hasCopies = m, true
 	c.parallel(ceilDiv(m.count, jobSize), m.count, unpack)
 	c.args[i] = tensor.View{Data: unsafe.Pointer(unsafe.SliceData(m.memory)), DType: byteType[l.packedType], Shape: f.shape}

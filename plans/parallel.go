@@ -3,11 +3,7 @@ package plans
 import (
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/cpu"
 )
 
 // MaxThreads is the largest number of threads that can be asked for.
@@ -32,98 +28,6 @@ func GetNumThreads() int {
 		return int(n)
 	}
 	return runtime.GOMAXPROCS(0)
-}
-
-var (
-	workerPool = sync.Pool{New: func() any { return newWorker() }}
-	calls      = sync.Pool{New: func() any { return newCall() }}
-)
-
-// worker is one thread's part of a run: its number and its private memory.
-type worker struct {
-	number  int
-	scratch cpu.Scratch
-	args    cpu.Args
-	cursors [4]cursor      // of elements or groups; of the members of a group; of parameters; of what is copied
-	codes   [feedSize]int8 // unpacked
-	copied  copied
-	bases   cpu.AffineBases
-	own     ownArgs // of a run that has no groups
-	usesOwn bool
-}
-
-// ownArgs are the arguments of kernels that are not Elementwise or Striped.
-type ownArgs struct {
-	embedding cpu.EmbeddingSums
-	pairs     cpu.RowPairs
-	copies    cpu.RowCopies
-	grid      gridBlock
-	scatter32 cpu.GridScatter[float32]
-	scatter64 cpu.GridScatter[float64]
-	affine    cpu.AffineRun
-	linear    cpu.LinearTile
-	weights   cpu.WeightTile
-	matmul    cpu.MatmulTile
-}
-
-// ownArgs returns w.own, and notes its use, so that putWorker clears it.
-func (w *worker) ownArgs() *ownArgs {
-	w.usesOwn = true
-	return &w.own
-}
-
-func newWorker() *worker {
-	w := new(worker)
-	w.args.Scratch = &w.scratch
-	return w
-}
-
-func newCall() *call {
-	c := new(call)
-	c.team.done = make(chan struct{}, 1)
-	return c
-}
-
-func (pl *plan) getCall() *call {
-	if pl.calls != nil {
-		return pl.calls.Get().(*call)
-	}
-	return calls.Get().(*call)
-}
-
-// Pooled memory keeps no pointer of the caller's: the garbage collector would
-// trip over one whose memory was given back.
-
-func putCall(c *call) {
-	pool := &calls
-	if c.plan.calls != nil {
-		pool = c.plan.calls
-	}
-	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
-	if c.rowSums.out != nil {
-		c.rowSums = rowSumsCall{}
-	}
-	clear(c.anchored)
-	c.anchored = c.anchored[:0]
-	for _, l := range []*layout{&c.all, &c.strands.windows, &c.groups, &c.members} {
-		clear(l.start[:])
-	}
-	if c.hasCopies {
-		c.forgetCopies()
-	}
-	pool.Put(c)
-}
-
-func putWorker(w *worker) {
-	cpu.StoreFence() // what went around the caches is seen by whoever is told that the run is over
-	for i := range w.cursors {
-		w.cursors[i].at = [maxOperands]unsafe.Pointer{}
-	}
-	w.args = cpu.Args{Scratch: &w.scratch}
-	if w.usesOwn {
-		w.own, w.usesOwn = ownArgs{}, false
-	}
-	workerPool.Put(w)
 }
 
 // The costs, in elements of a streaming op, from which a second thread pays for

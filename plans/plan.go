@@ -102,39 +102,6 @@ type plan struct {
 	calls       *sync.Pool // its own (again.go), or nil
 }
 
-// call is one run of a plan. Calls are pooled, so that running does not
-// allocate: what a run computes with lies here.
-type call struct {
-	*plan
-	stream       Stream
-	workspace    []byte
-	args         []tensor.View
-	takesMeta    bool // nothing is computed: arguments may be without memory
-	places       [maxArgs]place
-	anchored     []tensor.View // args, where ownArgs made them the call's
-	threads      int
-	all          layout // elementwise ops: every element that strands does not have
-	strands      strands
-	perJob       int64                  // elementwise ops: elements of one job
-	tiles        tiling                 // elementwise ops: short groups
-	packedGroups packedGroups           // elementwise ops: groups of packed codes
-	turned       turned                 // ... inputs across the output
-	hasCopies    bool                   // sources, dense or compactions are in use
-	sources      sources                // what is copied piece by piece
-	dense        layout                 // elementwise ops: all, with the copies in place of what is copied
-	compactions  [maxCompact]compaction // what is copied as a whole
-	compacting   *compaction            // the one that is made
-	groups       layout                 // reductions: the groups
-	members      layout                 // reductions: the elements of the first group
-	blocks       int64                  // reductions: blocks per group
-	columnWidth  int64                  // reductions: groups of a tile, side by side or short
-	tilesPerJob  int64                  // reductions: tiles of short groups
-	rowSums      rowSumsCall
-	sampler      sampler
-	team         team
-	seen         seen
-}
-
 // Select checks the problem and picks the first row that takes it. The stream is
 // not used yet: loading a device's kernels waits for none. Errors are of the kinds
 // InvalidProblem, Unsupported and DeviceError.
@@ -228,34 +195,4 @@ func (pl *plan) threads() int {
 		return n
 	}
 	return GetNumThreads()
-}
-
-func (pl *plan) CanImplement(args []tensor.View) error {
-	c := pl.getCall()
-	defer putCall(c)
-	c.plan, c.args, c.takesMeta = pl, args, true
-	return pl.checkArgs(c)
-}
-
-func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
-	c := pl.getCall()
-	defer putCall(c)
-	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.threads()
-	if c.recall() {
-		return pl.runAgain(c)
-	}
-	c.seen.known = false
-	if err := pl.checkArgs(c); err != nil {
-		return err
-	}
-	if err := pl.checkWorkspace(c); err != nil {
-		return err
-	}
-	c.anchorEmpty()
-	c.compact()
-	err := pl.run(c)
-	if err == nil {
-		c.remember()
-	}
-	return err
 }

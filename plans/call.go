@@ -1,0 +1,133 @@
+package plans
+
+import (
+	"sync"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// maxArgs is more than any op has.
+const maxArgs = 12
+
+// call is one run of a plan. Calls are pooled, so that running does not
+// allocate: what a run computes with lies here.
+type call struct {
+	*plan
+	stream       Stream
+	workspace    []byte
+	args         []tensor.View
+	takesMeta    bool // nothing is computed: arguments may be without memory
+	places       [maxArgs]place
+	argsCopy     []tensor.View // args, where copyArgs made them the call's own
+	threads      int
+	all          layout // elementwise ops: every element that strands does not have
+	strands      strands
+	perJob       int64                  // elementwise ops: elements of one job
+	tiles        tiling                 // elementwise ops: short groups
+	packedGroups packedGroups           // elementwise ops: groups of packed codes
+	turned       turned                 // ... inputs across the output
+	hasCopies    bool                   // sources, dense or compactions are in use
+	sources      sources                // what is copied piece by piece
+	dense        layout                 // elementwise ops: all, with the copies in place of what is copied
+	compactions  [maxCompact]compaction // what is copied as a whole
+	compacting   *compaction            // the one that is made
+	groups       layout                 // reductions: the groups
+	members      layout                 // reductions: the elements of the first group
+	blocks       int64                  // reductions: blocks per group
+	columnWidth  int64                  // reductions: groups of a tile, side by side or short
+	tilesPerJob  int64                  // reductions: tiles of short groups
+	rowSums      rowSumsCall
+	sampler      sampler
+	team         team
+	seen         seen
+}
+
+var callPool = sync.Pool{New: func() any { return newCall() }}
+
+func newCall() *call {
+	c := new(call)
+	c.team.done = make(chan struct{}, 1)
+	return c
+}
+
+func (pl *plan) getCall() *call {
+	if pl.calls != nil {
+		return pl.calls.Get().(*call)
+	}
+	return callPool.Get().(*call)
+}
+
+// putCall gives a call back. Pooled memory keeps no pointer of the caller's: the
+// garbage collector would trip over one whose memory was given back.
+func putCall(c *call) {
+	pool := &callPool
+	if c.plan.calls != nil {
+		pool = c.plan.calls
+	}
+	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
+	if c.rowSums.out != nil {
+		c.rowSums = rowSumsCall{}
+	}
+	clear(c.argsCopy)
+	c.argsCopy = c.argsCopy[:0]
+	for _, l := range []*layout{&c.all, &c.strands.windows, &c.groups, &c.members} {
+		clear(l.start[:])
+	}
+	if c.hasCopies {
+		c.forgetCopies()
+	}
+	pool.Put(c)
+}
+
+func (pl *plan) CanImplement(args []tensor.View) error {
+	c := pl.getCall()
+	defer putCall(c)
+	c.plan, c.args, c.takesMeta = pl, args, true
+	return pl.checkArgs(c)
+}
+
+func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
+	c := pl.getCall()
+	defer putCall(c)
+	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.threads()
+	if c.recall() {
+		return pl.runAgain(c)
+	}
+	c.seen.known = false
+	if err := pl.checkArgs(c); err != nil {
+		return err
+	}
+	if err := pl.checkWorkspace(c); err != nil {
+		return err
+	}
+	c.anchorEmpty()
+	c.compact()
+	err := pl.run(c)
+	if err == nil {
+		c.remember()
+	}
+	return err
+}
+
+var noStrides [tensor.MaxRank]int64
+
+// anchorEmpty gives tensors without elements strides of 0, so that no offset
+// leads out of their memory: the garbage collector may trip over a pointer
+// into nowhere, read from or not.
+func (c *call) anchorEmpty() {
+	for i := range c.args {
+		if !c.args[i].Present() || c.places[i] != (place{}) {
+			continue
+		}
+		c.copyArgs()
+		c.args[i].Strides = noStrides[:len(c.args[i].Shape)]
+	}
+}
+
+// copyArgs makes the arguments the call's own, to be changed: those given are the caller's.
+func (c *call) copyArgs() {
+	if len(c.argsCopy) == 0 {
+		c.argsCopy = append(c.argsCopy, c.args...)
+		c.args = c.argsCopy
+	}
+}

@@ -1,0 +1,62 @@
+package plans
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// worker is one thread's part of a run: its number and its private memory.
+type worker struct {
+	number  int
+	scratch cpu.Scratch
+	args    cpu.Args
+	cursors [4]cursor      // of elements or groups; of the members of a group; of parameters; of what is copied
+	codes   [feedSize]int8 // unpacked
+	copied  copied
+	bases   cpu.AffineBases
+	own     ownArgs // of a run that has no groups
+	usesOwn bool
+}
+
+// ownArgs are the arguments of kernels that are not Elementwise or Striped.
+type ownArgs struct {
+	embedding cpu.EmbeddingSums
+	pairs     cpu.RowPairs
+	copies    cpu.RowCopies
+	grid      gridBlock
+	scatter32 cpu.GridScatter[float32]
+	scatter64 cpu.GridScatter[float64]
+	affine    cpu.AffineRun
+	linear    cpu.LinearTile
+	weights   cpu.WeightTile
+	matmul    cpu.MatmulTile
+}
+
+// ownArgs returns w.own, and notes its use, so that putWorker clears it.
+func (w *worker) ownArgs() *ownArgs {
+	w.usesOwn = true
+	return &w.own
+}
+
+func newWorker() *worker {
+	w := new(worker)
+	w.args.Scratch = &w.scratch
+	return w
+}
+
+var workerPool = sync.Pool{New: func() any { return newWorker() }}
+
+// putWorker gives a worker back, without pointers of the caller's: see putCall.
+func putWorker(w *worker) {
+	cpu.StoreFence() // what went around the caches is seen by whoever is told that the run is over
+	for i := range w.cursors {
+		w.cursors[i].at = [maxOperands]unsafe.Pointer{}
+	}
+	w.args = cpu.Args{Scratch: &w.scratch}
+	if w.usesOwn {
+		w.own, w.usesOwn = ownArgs{}, false
+	}
+	workerPool.Put(w)
+}
