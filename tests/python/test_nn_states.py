@@ -8,7 +8,6 @@ import torch
 from isobit.nn import (
     FakeQuantize,
     FakeQuantizedLinear,
-    HistogramObserver,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     ObservedFakeQuantize,
@@ -17,19 +16,10 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
+from nn_models import LEARNED, MODELS
 from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
-STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
-LEARNED = CHANNEL | {"range_learning": True, "is_dynamic": False}
-MODELS = {
-    "dynamic": (CHANNEL, {"dtype": torch.int8, "granularity": "per_token"}),
-    "static": (CHANNEL | {"is_dynamic": False}, STATIC),
-    "groups": ({"dtype": "int4", "group_size": 4, "is_dynamic": False}, ObservedFakeQuantize),
-    "histogram": (CHANNEL | {"is_dynamic": False}, ObservedFakeQuantize.with_args(observer=HistogramObserver)),
-    "learned": (LEARNED, FakeQuantize),
-}
 each_model = pytest.mark.parametrize("name", MODELS)
 
 

@@ -15,22 +15,15 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
+from nn_models import CHANNEL, MODELS
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-CHANNEL = {"dtype": torch.int8, "granularity": "per_channel"}
-STATIC = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
-LEARNED = CHANNEL | {"range_learning": True, "is_dynamic": False}
-MODELS = {
-    "dynamic": (CHANNEL, {"dtype": torch.int8, "granularity": "per_token"}),
-    "static": (CHANNEL | {"is_dynamic": False}, STATIC),
-    "groups": ({"dtype": "int4", "group_size": 4, "is_dynamic": False}, ObservedFakeQuantize),
-    "histogram": (CHANNEL | {"is_dynamic": False}, ObservedFakeQuantize.with_args(observer=HistogramObserver)),
-    "learned": (LEARNED, FakeQuantize),
+WAYS = MODELS | {
     "columns": (CHANNEL, ObservedFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
 }
-each_model = pytest.mark.parametrize("name", MODELS)
+each_model = pytest.mark.parametrize("name", WAYS)
 
 
 def plain():
@@ -39,7 +32,7 @@ def plain():
 
 
 def model_of(name):
-    return prepare(plain(), *MODELS[name])
+    return prepare(plain(), *WAYS[name])
 
 
 def gradient(model, x):
@@ -64,7 +57,7 @@ def test_what_is_converted_in_inference_mode_is_used_outside(name):
 def test_what_is_prepared_in_inference_mode_is_trained_outside(name):
     model = plain()
     with torch.inference_mode():
-        inside = prepare(model, *MODELS[name])
+        inside = prepare(model, *WAYS[name])
     outside = model_of(name)
     for _ in range(2):
         assert_same(gradient(inside, draw(5, 8)), gradient(outside, draw(5, 8)))
