@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// BaseCoordinate returns the i-th of size evenly spread coordinates in [-1, 1].
-func BaseCoordinate[C Compute](i, size int64, alignCorners bool) C {
+// baseCoordinate returns the i-th of size evenly spread coordinates in [-1, 1].
+func baseCoordinate[C Compute](i, size int64, alignCorners bool) C {
 	switch {
 	case !alignCorners:
 		return C(2*i+1)/C(size) - 1
@@ -52,17 +52,17 @@ func (r *AffineRun) piece(pos, stop int64) (p affinePiece) {
 func bases[C Compute](r *AffineRun, p *affinePiece) (x []C, other [3]C) {
 	x = BlockOf[C](r.Scratch, 0, p.n)
 	for i := range x {
-		x[i] = BaseCoordinate[C](p.at[0]+int64(i), r.Size[0], r.AlignCorners)
+		x[i] = baseCoordinate[C](p.at[0]+int64(i), r.Size[0], r.AlignCorners)
 	}
 	for axis := 1; axis < r.Dims; axis++ {
-		other[axis] = BaseCoordinate[C](p.at[axis], r.Size[axis], r.AlignCorners)
+		other[axis] = baseCoordinate[C](p.at[axis], r.Size[axis], r.AlignCorners)
 	}
 	return x, other
 }
 
 // AffineGrid computes out = (t0*bx + t1*by) + t2, and in 3-D
 // ((t0*bx + t1*by) + t2*bz) + t3, for each row t of theta.
-var AffineGrid = tableOf(ByCompute(affineGridGo[float32], affineGridGo[float64]),
+var AffineGrid = tableOf(byCompute(affineGridGo[float32], affineGridGo[float64]),
 	func(isa ISA, t Types) (f func(*AffineRun, Rows), ok bool) {
 		if t.Compute == tensor.F64 {
 			rows, ok := affineRowsOf[float64](isa, t)

@@ -93,7 +93,7 @@ func basesFrom[C Compute](r *AffineRun, x, n int64) *byte {
 		want.count = min(most, r.Size[0]-want.first)
 		to := unsafe.Slice((*C)(unsafe.Pointer(&b.memory)), want.count*int64(r.Dims))
 		for i := range want.count {
-			base := BaseCoordinate[C](want.first+i, r.Size[0], r.AlignCorners)
+			base := baseCoordinate[C](want.first+i, r.Size[0], r.AlignCorners)
 			for a := range int64(r.Dims) {
 				to[i*int64(r.Dims)+a] = base
 			}
@@ -115,9 +115,9 @@ func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart 
 	at := 0
 	for pos < stop {
 		n := min(r.Size[0]-x, stop-pos)
-		rest[0] = BaseCoordinate[C](y, r.Size[1], r.AlignCorners)
+		rest[0] = baseCoordinate[C](y, r.Size[1], r.AlignCorners)
 		if d == 3 {
-			rest[1] = BaseCoordinate[C](z, r.Size[2], r.AlignCorners)
+			rest[1] = baseCoordinate[C](z, r.Size[2], r.AlignCorners)
 		}
 		k.plain.spread[d-2](bytesOf(planes[at:]), apart*size, int(n)*d, basesFrom[C](r, x, n), bytesOf(rest))
 		at, pos, x, y = at+int(n)*d, pos+n, 0, y+1

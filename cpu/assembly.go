@@ -166,9 +166,9 @@ const (
 	// microseconds, for which neither the scheduler nor the garbage collector
 	// can stop the thread.
 	callSize = 1 << 15
-	// ParamBlock is how many parameters, one for each element, are converted
+	// paramBlock is how many parameters, one for each element, are converted
 	// at a time.
-	ParamBlock = 2048
+	paramBlock = 2048
 	// partSize is room for the elements of any kernel's step.
 	partSize = 64
 )

@@ -5,7 +5,7 @@ package cpu
 // DequantizeBackwardInput maps grad_output, q, scale, zero_point to
 // grad_input = dy * s.
 var DequantizeBackwardInput = elementwiseRows(dequantizeBackwardInputKernels, 2,
-	ByCompute[Elementwise](dequantizeBackwardInputGo[float32], dequantizeBackwardInputGo[float64]))
+	byCompute[Elementwise](dequantizeBackwardInputGo[float32], dequantizeBackwardInputGo[float64]))
 
 func dequantizeBackwardInputGo[C Compute](n int, a *Args) {
 	forBlocks(n, a, -1, func(b *operands[C]) {
@@ -19,7 +19,7 @@ func dequantizeBackwardInputGo[C Compute](n int, a *Args) {
 // FakeQuantizeBackwardInput maps grad_output, x, scale, zero_point to
 // grad_input = inside ? dy : +0.
 var FakeQuantizeBackwardInput = elementwiseRows(fakeQuantizeBackwardInputKernels, 2,
-	ByCompute[Elementwise](fakeQuantizeBackwardInputGo[float32], fakeQuantizeBackwardInputGo[float64]))
+	byCompute[Elementwise](fakeQuantizeBackwardInputGo[float32], fakeQuantizeBackwardInputGo[float64]))
 
 func fakeQuantizeBackwardInputGo[C Compute](n int, a *Args) {
 	lo, hi := C(a.Lo), C(a.Hi)

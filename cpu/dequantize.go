@@ -4,7 +4,7 @@ import "github.com/isobit-ml/isobit/tensor"
 
 // Dequantize maps codes q, scale, zero_point to y = (q - z) * s.
 var Dequantize = elementwiseRows(dequantizeKernels, 1,
-	ByCompute[Elementwise](dequantizeGo[float32], dequantizeGo[float64]))
+	byCompute[Elementwise](dequantizeGo[float32], dequantizeGo[float64]))
 
 func dequantizeGo[C Compute](n int, a *Args) {
 	at := 0

@@ -4,7 +4,7 @@ package cpu
 // dy * s and adds to lanes 0 the terms of grad_scale, dy * (q - z), and to
 // lanes 1 those of grad_zero_point, dy.
 var DequantizeBackward = stripedRows(dequantizeBackwardKernels, 2,
-	ByCompute[Striped](dequantizeBackwardGo[float32], dequantizeBackwardGo[float64]))
+	byCompute[Striped](dequantizeBackwardGo[float32], dequantizeBackwardGo[float64]))
 
 func dequantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
 	at := 0

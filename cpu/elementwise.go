@@ -73,9 +73,9 @@ type Scratch struct {
 	Tile       ParamTile
 	columns    [2][Lanes*MaxColumns + columnSlack]float64
 	// Of generated kernels.
-	params [2][ParamBlock]float64
-	zeros  [ParamBlock]float64 // an absent data input
-	unused [ParamBlock]float64 // an absent output
+	params [2][paramBlock]float64
+	zeros  [paramBlock]float64 // an absent data input
+	unused [paramBlock]float64 // an absent output
 
 	runs    runParams
 	groups  [MaxGroupRuns][2][Lanes]float64

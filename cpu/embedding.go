@@ -129,7 +129,7 @@ func (m *Matrix) hasEvenRows() bool { return m.Contiguous() && m.Dims == 1 }
 
 // RowSums sums rows in Chunk order, into (or onto) a row: those that a bag names,
 // or those of grad_output that one index picked.
-var RowSums = embeddingRows(ByCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
+var RowSums = embeddingRows(byCompute(each(rowSumsGo[float32]), each(rowSumsGo[float64])))
 
 // Destinations returns how many there are.
 func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }

@@ -10,7 +10,7 @@ import (
 // BagMax takes the largest of each column of a bag's rows, and notes where in
 // the indices it was named: of equals the first, and the first NaN before all.
 // A bag without rows is +0, and its columns came from -1.
-var BagMax = maxRows(ByCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
+var BagMax = maxRows(byCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
 
 func bagMaxGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
@@ -22,9 +22,9 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 			from[i] = -1
 		}
 		for k, p := range e.Positions {
-			if k%TouchRows == 0 {
-				for _, ahead := range e.Positions[k:min(k+TouchRows, len(e.Positions))] {
-					Touch(e.Scratch, e.Terms.Row(ahead, e.Column+at), int64(width))
+			if k%touchRows == 0 {
+				for _, ahead := range e.Positions[k:min(k+touchRows, len(e.Positions))] {
+					touch(e.Scratch, e.Terms.Row(ahead, e.Column+at), int64(width))
 				}
 			}
 			Load(row, e.Terms.Row(p, e.Column+at))
@@ -41,16 +41,16 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 	}
 }
 
-// Rows that lie anywhere are touched before they are read, TouchRows of them, so
+// Rows that lie anywhere are touched before they are read, touchRows of them, so
 // that their cache misses overlap: up to touchBytes of each, since the rest the
 // processor prefetches by itself.
 const (
-	TouchRows  = 16
+	touchRows  = 16
 	touchBytes = 1024
 )
 
-// Touch asks for a row's first lines.
-func Touch(s *Scratch, row Span, n int64) {
+// touch asks for a row's first lines.
+func touch(s *Scratch, row Span, n int64) {
 	if row.Contiguous() && n > 0 {
 		prefetch(row.P, min(n*row.Stride, touchBytes), s)
 	}
@@ -59,7 +59,7 @@ func Touch(s *Scratch, row Span, n int64) {
 // BagMaxBackward adds to a row of grad_weight, for each position that named
 // it, those elements of the bag's gradient that were chosen at this position:
 // each column has contributions of its own.
-var BagMaxBackward = embeddingRows(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
+var BagMaxBackward = embeddingRows(byCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
 
 func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
@@ -108,7 +108,7 @@ func RanksOf(ranks []uint32, chosen Span, begin, end int64) {
 }
 
 // DivideRow divides n elements by a count, which becomes a float first.
-var DivideRow = withDefinition(nil, ByCompute(divideRowGo[float32], divideRowGo[float64]))
+var DivideRow = withDefinition(nil, byCompute(divideRowGo[float32], divideRowGo[float64]))
 
 func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 	for at := int64(0); at < n; at += Block {

@@ -2,7 +2,7 @@ package cpu
 
 // FakeQuantize maps x, scale, zero_point to y: quantize, then dequantize.
 var FakeQuantize = elementwiseRows(fakeQuantizeKernels, 1,
-	ByCompute[Elementwise](fakeQuantizeGo[float32], fakeQuantizeGo[float64]))
+	byCompute[Elementwise](fakeQuantizeGo[float32], fakeQuantizeGo[float64]))
 
 func fakeQuantizeGo[C Compute](n int, a *Args) {
 	lo, hi := C(a.Lo), C(a.Hi)

@@ -5,7 +5,7 @@ package cpu
 // dy * e with e = r - x/s inside, lo - z below, hi - z above; to lanes 1
 // those of grad_zero_point, dy where it is below or above.
 var FakeQuantizeBackward = stripedRows(fakeQuantizeBackwardKernels, 2,
-	ByCompute[Striped](fakeQuantizeBackwardGo[float32], fakeQuantizeBackwardGo[float64]))
+	byCompute[Striped](fakeQuantizeBackwardGo[float32], fakeQuantizeBackwardGo[float64]))
 
 func fakeQuantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
 	at := 0

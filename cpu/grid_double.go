@@ -18,7 +18,7 @@ func (s *SecondOrder) hasCoords() bool { return s.Coords[0].DType != tensor.None
 
 // GridSampleDouble computes the gradients of the upstream gradient and of the
 // grid at the positions of one block; the latter is Output, unless it has no type.
-var GridSampleDouble = gridRows(ByCompute(gridDoubleGo[float32], gridDoubleGo[float64]),
+var GridSampleDouble = gridRows(byCompute(gridDoubleGo[float32], gridDoubleGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.doubleBlock(b, definition) }
 	})

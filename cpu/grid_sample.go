@@ -73,7 +73,7 @@ type GridBlock struct {
 // GridSample samples all channels at the positions of one block: the sum of
 // v * w over the taps, in order, from +0; with Nearest a copy; with Bicubic the
 // rows of taps first, then planes.
-var GridSample = gridRows(ByCompute(gridSampleGo[float32], gridSampleGo[float64]),
+var GridSample = gridRows(byCompute(gridSampleGo[float32], gridSampleGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.sampleBlock(b, definition) }
 	})

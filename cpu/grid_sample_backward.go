@@ -8,7 +8,7 @@ const groupSize = 16
 
 // GridSampleBackwardGrid computes the gradient of the grid at the positions of
 // one block, with sums over channels in Group order.
-var GridSampleBackwardGrid = gridRows(ByCompute(gridGradientGo[float32], gridGradientGo[float64]),
+var GridSampleBackwardGrid = gridRows(byCompute(gridGradientGo[float32], gridGradientGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.gradientBlock(b, definition) }
 	})

@@ -54,7 +54,7 @@ const (
 // Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
-var Matmul = append(matmulDotRows, tableOf(ByCompute(
+var Matmul = append(matmulDotRows, tableOf(byCompute(
 	MatmulRow{matmul[float32], blocks, noBytes},
 	MatmulRow{matmul[float64], blocks, noBytes},
 ), pickMatmul)...)

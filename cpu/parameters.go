@@ -30,12 +30,12 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 		}
 		*in[i] = a.In[i].At(int64(at)).P
 		if a.In[i].P == nil {
-			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), ParamBlock
+			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), paramBlock
 		}
 	}
 	f.out = a.Out[0].At(int64(at)).P
 	if f.out == nil && k.out != tensor.None {
-		f.out, limit = unsafe.Pointer(&a.Scratch.unused), ParamBlock
+		f.out, limit = unsafe.Pointer(&a.Scratch.unused), paramBlock
 	}
 	if a.In[data].P == nil {
 		return limit // no parameters
@@ -62,7 +62,7 @@ func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, e
 	p = unsafe.Pointer(&a.Scratch.params[number])
 	m := 1
 	if each {
-		limit = min(limit, ParamBlock)
+		limit = min(limit, paramBlock)
 		m = min(limit, n-at)
 	}
 	loadByKernel(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a.Lo, a.Hi)

@@ -6,7 +6,7 @@ import "unsafe"
 // accumulators, which FoldMinMax folds; positions do not matter. A NaN makes both
 // a NaN.
 var MinMax = stripedRows(minMaxKernels, 1,
-	ByCompute[Striped](minMaxGo[float32], minMaxGo[float64]))
+	byCompute[Striped](minMaxGo[float32], minMaxGo[float64]))
 
 func minMaxGo[C Compute](n int, _ int64, a *Args) {
 	lo, hi := LanesOf[C](a.Scratch, 0)[:1], LanesOf[C](a.Scratch, 1)[:1]

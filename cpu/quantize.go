@@ -51,7 +51,7 @@ func quantize[C Compute](u, z, lo, hi C, code tensor.DType) C {
 
 // Quantize maps x, scale, zero_point to codes q (NUMERICS.md, section 3).
 var Quantize = elementwiseRows(quantizeKernels, 1,
-	ByCompute[Elementwise](quantizeGo[float32], quantizeGo[float64]))
+	byCompute[Elementwise](quantizeGo[float32], quantizeGo[float64]))
 
 func quantizeGo[C Compute](n int, a *Args) {
 	lo, hi := C(a.Lo), C(a.Hi)

@@ -34,7 +34,7 @@ func classify[C Compute](u, z, lo, hi C, code tensor.DType) (class, C) {
 // QuantizeBackward maps grad_output, x, scale, zero_point to grad_input: the
 // straight-through estimate, dx = inside ? dy / s : +0.
 var QuantizeBackward = elementwiseRows(quantizeBackwardKernels, 2,
-	ByCompute[Elementwise](quantizeBackwardGo[float32], quantizeBackwardGo[float64]))
+	byCompute[Elementwise](quantizeBackwardGo[float32], quantizeBackwardGo[float64]))
 
 func quantizeBackwardGo[C Compute](n int, a *Args) {
 	lo, hi := C(a.Lo), C(a.Hi)

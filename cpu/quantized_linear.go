@@ -18,7 +18,7 @@ const maxInt32Depth = 65536
 // QuantizedLinear computes y[m,n] = float(acc) * (sx[m] * sw[n]) + bias[n],
 // where acc = sum over k of x[m,k] * weight[n,k] is an exact integer.
 var QuantizedLinear = append(linearRows, Row[func(*LinearTile)]{
-	"go", Go, ByCompute(quantizedLinearGo[float32], quantizedLinearGo[float64]),
+	"go", Go, byCompute(quantizedLinearGo[float32], quantizedLinearGo[float64]),
 })
 
 // LinearColumns bounds the columns of a tile: their weights stay in cache.

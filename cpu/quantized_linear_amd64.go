@@ -9,11 +9,11 @@ import (
 // The rows of QuantizedLinear before the definition.
 var linearRows = []Row[func(*LinearTile)]{
 	{"avx512vnni", AVX512, func(t Types) (func(*LinearTile), bool) {
-		f, _ := ByCompute(linearTiles[float32], linearTiles[float64])(t)
+		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
 		return func(tile *LinearTile) { f(tile, &vnni) }, cpu.X86.HasAVX512VNNI
 	}},
 	{"avx2", AVX2, func(t Types) (func(*LinearTile), bool) {
-		f, _ := ByCompute(linearTiles[float32], linearTiles[float64])(t)
+		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
 		return func(tile *LinearTile) { f(tile, &avx2) }, true
 	}},
 }

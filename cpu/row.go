@@ -100,8 +100,8 @@ func float32Before[F, F32 any](rows []Row[F32], definition F) []Row[F] {
 	return withDefinition(float32Only[F](rows), always(definition))
 }
 
-// ByCompute makes the Pick of a definition, which exists once per compute type.
-func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
+// byCompute makes the Pick of a definition, which exists once per compute type.
+func byCompute[F any](f32, f64 F) func(Types) (F, bool) {
 	return func(t Types) (F, bool) {
 		if t.Compute == tensor.F64 {
 			return f64, true

@@ -13,7 +13,7 @@ type RowPairs struct {
 
 // RowProducts stores, for each pair, the sum of the products of its two rows, in
 // Stripe order.
-var RowProducts = pairRows(ByCompute(rowProductsGo[float32], rowProductsGo[float64]))
+var RowProducts = pairRows(byCompute(rowProductsGo[float32], rowProductsGo[float64]))
 
 // rowProducts is a way to compute them.
 type rowProducts = func(p *RowPairs, out Span)

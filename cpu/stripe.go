@@ -73,9 +73,6 @@ type Tree[C Compute] struct {
 	count uint64
 }
 
-// Reset empties the tree.
-func (t *Tree[C]) Reset() { t.count = 0 }
-
 // Push adds the next value.
 func (t *Tree[C]) Push(v C) {
 	k := 0
@@ -105,7 +102,7 @@ func (t *Tree[C]) Sum() C {
 // TreeOf returns one of a scratch's trees, empty.
 func TreeOf[C Compute](s *Scratch, number int) *Tree[C] {
 	tree := pick[C, Tree[C]](&s.tree32[number], &s.tree64[number])
-	tree.Reset()
+	tree.count = 0
 	return tree
 }
 

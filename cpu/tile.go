@@ -34,7 +34,7 @@ type ParamKernels struct {
 }
 
 // ParamRows are the ways to fill them.
-var ParamRows = withDefinition(paramRows, ByCompute(
+var ParamRows = withDefinition(paramRows, byCompute(
 	ParamKernels{loadGo[float32], expandGo[float32]}, ParamKernels{loadGo[float64], expandGo[float64]},
 ))
 
