@@ -129,32 +129,28 @@ func (a *affine) grid() {
 	const group = 2
 	a.group = group
 	c.IMUL3Q(operand.U32(a.dims*stripeLanes/(turn*a.lanes)), left, left)
-	c.Label("turn")
-	c.TESTQ(left, left)
-	c.JLE(operand.LabelRef("done"))
-	for first := 0; first < turn; first += group {
-		sums := a.newValue()
-		for i := range sums {
-			v := first + i
-			for axis := range a.dims {
-				x := a.vector()
-				a.emit(a.ps("VMOVU"), bases(plane, apart, axis, v*a.isa.bytes), x)
-				a.emit(a.ps("VMUL"), element(axis, v), x, x)
-				if axis == 0 {
-					sums[i] = x
-				} else {
-					a.emit(a.ps("VADD"), x, sums[i], sums[i])
+	while(c, left, 1, "turn", "done", func() {
+		for first := 0; first < turn; first += group {
+			sums := a.newValue()
+			for i := range sums {
+				v := first + i
+				for axis := range a.dims {
+					x := a.vector()
+					a.emit(a.ps("VMOVU"), bases(plane, apart, axis, v*a.isa.bytes), x)
+					a.emit(a.ps("VMUL"), element(axis, v), x, x)
+					if axis == 0 {
+						sums[i] = x
+					} else {
+						a.emit(a.ps("VADD"), x, sums[i], sums[i])
+					}
 				}
+				a.emit(a.ps("VADD"), element(a.dims, v), sums[i], sums[i])
 			}
-			a.emit(a.ps("VADD"), element(a.dims, v), sums[i], sums[i])
+			a.put(a.out.pack(a.kernel, sums), memory{operand.Mem{Base: out, Disp: first * a.lanes * a.out.size}})
 		}
-		a.put(a.out.pack(a.kernel, sums), memory{operand.Mem{Base: out, Disp: first * a.lanes * a.out.size}})
-	}
-	c.ADDQ(operand.U32(turn*a.isa.bytes), plane)
-	c.ADDQ(operand.U32(turn*a.lanes*a.out.size), out)
-	c.DECQ(left)
-	c.JMP(operand.LabelRef("turn"))
-	c.Label("done")
+		c.ADDQ(operand.U32(turn*a.isa.bytes), plane)
+		c.ADDQ(operand.U32(turn*a.lanes*a.out.size), out)
+	})
 	c.VZEROUPPER()
 	c.RET()
 }

@@ -137,41 +137,37 @@ func framedTurn(c *build.Context) {
 	from, n, to, stride, channels := param(c, "from"), param(c, "n"), param(c, "to"), param(c, "toStride"), param(c, "channels")
 	third := c.GP64()
 	c.LEAQ(operand.Mem{Base: to, Index: stride, Scale: 2}, third)
-	c.Label("pixels")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("done"))
-	var v, pairs [4]reg.VecVirtual
-	for i := range v {
-		v[i], pairs[i] = c.XMM(), c.XMM()
-		c.VMOVUPS(operand.Mem{Base: from, Disp: 16 * i}, v[i])
-	}
-	c.VUNPCKLPS(v[1], v[0], pairs[0])
-	c.VUNPCKLPS(v[3], v[2], pairs[1])
-	c.VUNPCKHPS(v[1], v[0], pairs[2])
-	c.VUNPCKHPS(v[3], v[2], pairs[3])
-	turned := c.XMM()
-	store := func(high bool, pair int, place operand.Mem) {
-		if high {
-			c.VUNPCKHPD(pairs[pair+1], pairs[pair], turned)
-		} else {
-			c.VUNPCKLPD(pairs[pair+1], pairs[pair], turned)
+	while(c, n, 4, "pixels", "done", func() {
+		var v, pairs [4]reg.VecVirtual
+		for i := range v {
+			v[i], pairs[i] = c.XMM(), c.XMM()
+			c.VMOVUPS(operand.Mem{Base: from, Disp: 16 * i}, v[i])
 		}
-		c.VMOVUPS(turned, place)
-	}
-	store(false, 0, operand.Mem{Base: to})
-	store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})
-	c.CMPQ(channels, operand.Imm(3))
-	c.JLT(operand.LabelRef("next"))
-	store(false, 2, operand.Mem{Base: third})
-	c.JEQ(operand.LabelRef("next"))
-	store(true, 2, operand.Mem{Base: third, Index: stride, Scale: 1})
-	c.Label("next")
-	for _, r := range []reg.GPVirtual{to, third} {
-		c.ADDQ(operand.Imm(16), r)
-	}
-	c.ADDQ(operand.Imm(64), from)
-	c.SUBQ(operand.Imm(4), n)
-	c.JMP(operand.LabelRef("pixels"))
-	c.Label("done")
+		c.VUNPCKLPS(v[1], v[0], pairs[0])
+		c.VUNPCKLPS(v[3], v[2], pairs[1])
+		c.VUNPCKHPS(v[1], v[0], pairs[2])
+		c.VUNPCKHPS(v[3], v[2], pairs[3])
+		turned := c.XMM()
+		store := func(high bool, pair int, place operand.Mem) {
+			if high {
+				c.VUNPCKHPD(pairs[pair+1], pairs[pair], turned)
+			} else {
+				c.VUNPCKLPD(pairs[pair+1], pairs[pair], turned)
+			}
+			c.VMOVUPS(turned, place)
+		}
+		store(false, 0, operand.Mem{Base: to})
+		store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})
+		c.CMPQ(channels, operand.Imm(3))
+		c.JLT(operand.LabelRef("next"))
+		store(false, 2, operand.Mem{Base: third})
+		c.JEQ(operand.LabelRef("next"))
+		store(true, 2, operand.Mem{Base: third, Index: stride, Scale: 1})
+		c.Label("next")
+		for _, r := range []reg.GPVirtual{to, third} {
+			c.ADDQ(operand.Imm(16), r)
+		}
+		c.ADDQ(operand.Imm(64), from)
+	})
 	c.RET()
 }

@@ -14,42 +14,38 @@ func (k *kernel) turnTile() {
 	from, fromRow, fromTile := param(c, "from"), param(c, "fromRow"), param(c, "fromTile")
 	to, toRow, toTile, tiles := param(c, "to"), param(c, "toRow"), param(c, "toTile"), param(c, "tiles")
 	source, target := c.GP64(), c.GP64()
-	c.Label("tile")
-	c.TESTQ(tiles, tiles)
-	c.JLE(operand.LabelRef("done"))
-	side := k.lanes
-	for row := 0; row < 16; row += side {
-		for column := 0; column < 16; column += side {
-			// Row by row: avo has no registers for 16 addresses.
-			c.MOVQ(from, source)
-			for range row {
-				c.ADDQ(fromRow, source)
-			}
-			v := make(value, side)
-			for i := range v {
-				v[i] = k.out.load(k, memory{operand.Mem{Base: source, Disp: column * k.out.size}})
-				if i < side-1 {
+	while(c, tiles, 1, "tile", "done", func() {
+		side := k.lanes
+		for row := 0; row < 16; row += side {
+			for column := 0; column < 16; column += side {
+				// Row by row: avo has no registers for 16 addresses.
+				c.MOVQ(from, source)
+				for range row {
 					c.ADDQ(fromRow, source)
 				}
-			}
-			v = k.transpose(v)
-			c.MOVQ(to, target)
-			for range column {
-				c.ADDQ(toRow, target)
-			}
-			for i := range v {
-				k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * 4})
-				if i < side-1 {
+				v := make(value, side)
+				for i := range v {
+					v[i] = k.out.load(k, memory{operand.Mem{Base: source, Disp: column * k.out.size}})
+					if i < side-1 {
+						c.ADDQ(fromRow, source)
+					}
+				}
+				v = k.transpose(v)
+				c.MOVQ(to, target)
+				for range column {
 					c.ADDQ(toRow, target)
+				}
+				for i := range v {
+					k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * 4})
+					if i < side-1 {
+						c.ADDQ(toRow, target)
+					}
 				}
 			}
 		}
-	}
-	c.ADDQ(fromTile, from)
-	c.ADDQ(toTile, to)
-	c.DECQ(tiles)
-	c.JMP(operand.LabelRef("tile"))
-	c.Label("done")
+		c.ADDQ(fromTile, from)
+		c.ADDQ(toTile, to)
+	})
 	c.VZEROUPPER()
 	c.RET()
 }

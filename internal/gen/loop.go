@@ -226,17 +226,26 @@ func (k *kernel) advance(elements int, block bool) {
 	}
 }
 
+// while emits a loop that takes a step off n, body for each, as long as there is
+// something left, and names its begin and its end.
+func while(c *build.Context, n reg.GPVirtual, step int, begin, end string, body func()) {
+	c.Label(begin)
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef(end))
+	body()
+	if step == 1 {
+		c.DECQ(n)
+	} else {
+		c.SUBQ(operand.Imm(uint64(step)), n)
+	}
+	c.JMP(operand.LabelRef(begin))
+	c.Label(end)
+}
+
 // inSteps emits the rest of a function that takes its n elements in steps: body
 // for each.
 func inSteps(c *build.Context, step int, body func()) {
-	n := param(c, "n")
-	c.Label("next")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("done"))
-	body()
-	c.SUBQ(operand.Imm(uint64(step)), n)
-	c.JMP(operand.LabelRef("next"))
-	c.Label("done")
+	while(c, param(c, "n"), step, "next", "done", body)
 	c.VZEROUPPER()
 	c.RET()
 }

@@ -75,25 +75,21 @@ func (k *kernel) chains(vectors int) func(count int, a, row, y reg.GPVirtual) {
 		k.beginChains(sums, y)
 		loop, end := k.newLabel("step"), k.newLabel("end")
 		rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
-		c.Label(loop)
-		c.TESTQ(steps, steps)
-		c.JLE(operand.LabelRef(end))
-		panel := make(value, vectors)
-		for j := range panel {
-			panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
-		}
-		for i, sum := range sums {
-			x := k.vector()
-			k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
-			for j := range sum {
-				k.multiplyAdd(panel[j], x, sum[j])
+		while(c, steps, 1, loop, end, func() {
+			panel := make(value, vectors)
+			for j := range panel {
+				panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
 			}
-		}
-		rows.moveOn(c, operand.U32(k.compute.size))
-		c.ADDQ(bRow, b)
-		c.DECQ(steps)
-		c.JMP(operand.LabelRef(loop))
-		c.Label(end)
+			for i, sum := range sums {
+				x := k.vector()
+				k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
+				for j := range sum {
+					k.multiplyAdd(panel[j], x, sum[j])
+				}
+			}
+			rows.moveOn(c, operand.U32(k.compute.size))
+			c.ADDQ(bRow, b)
+		})
 		k.endChains(sums, y)
 	}
 }

@@ -160,33 +160,29 @@ func (p pairing) function(k *kernel) {
 	from, fromRow, to, toRow, rows := param(c, "from"), param(c, "fromRow"), param(c, "to"), param(c, "toRow"), param(c, "rows")
 	seen, at, into, left := newLeastSeen(c), c.GP64(), c.GP64(), c.GP64()
 	row, whole, some, next, end := k.newLabel("row"), k.newLabel("whole"), k.newLabel("some"), k.newLabel("next"), k.newLabel("end")
-	c.Label(row)
-	c.TESTQ(rows, rows)
-	c.JLE(operand.LabelRef(end))
-	c.MOVQ(from, at)
-	c.MOVQ(to, into)
-	c.MOVQ(place(c, "count"), left)
-	c.Label(whole)
-	c.SUBQ(operand.Imm(16), left)
-	c.JLT(operand.LabelRef(some))
-	p.pairs(k, at, fromRow, into, seen)
-	c.ADDQ(operand.Imm(uint64(p.from)), at)
-	c.ADDQ(operand.Imm(uint64(p.to)), into)
-	c.JMP(operand.LabelRef(whole))
-	c.Label(some)
-	c.ADDQ(operand.Imm(16), left)
-	c.JEQ(operand.LabelRef(next))
-	k.maskTail(left)
-	p.pairs(k, at, fromRow, into, seen)
-	k.tail = nil
-	c.Label(next)
-	for range p.rowsOf {
-		c.ADDQ(fromRow, from)
-	}
-	c.ADDQ(toRow, to)
-	c.DECQ(rows)
-	c.JMP(operand.LabelRef(row))
-	c.Label(end)
+	while(c, rows, 1, row, end, func() {
+		c.MOVQ(from, at)
+		c.MOVQ(to, into)
+		c.MOVQ(place(c, "count"), left)
+		c.Label(whole)
+		c.SUBQ(operand.Imm(16), left)
+		c.JLT(operand.LabelRef(some))
+		p.pairs(k, at, fromRow, into, seen)
+		c.ADDQ(operand.Imm(uint64(p.from)), at)
+		c.ADDQ(operand.Imm(uint64(p.to)), into)
+		c.JMP(operand.LabelRef(whole))
+		c.Label(some)
+		c.ADDQ(operand.Imm(16), left)
+		c.JEQ(operand.LabelRef(next))
+		k.maskTail(left)
+		p.pairs(k, at, fromRow, into, seen)
+		k.tail = nil
+		c.Label(next)
+		for range p.rowsOf {
+			c.ADDQ(fromRow, from)
+		}
+		c.ADDQ(toRow, to)
+	})
 	seen.end()
 }
 
@@ -217,31 +213,27 @@ func (k *kernel) turnPairs() {
 	columns, to, toRow, squares := k.rowsFrom(param(c, "from"), param(c, "fromRow"), k.lanes), param(c, "to"), param(c, "toRow"), param(c, "rows")
 	far := param(c, "count")
 	seen, loop, end := newLeastSeen(c), k.newLabel("square"), k.newLabel("end")
-	c.Label(loop)
-	c.TESTQ(squares, squares)
-	c.JLE(operand.LabelRef(end))
-	square := make(value, k.lanes)
-	for i := range square {
-		if i%matmulTurnedEarly == 0 {
-			near := k.newLabel("near")
-			c.TESTQ(far, far)
-			c.JEQ(operand.LabelRef(near))
-			for j := range matmulTurnedEarly {
-				c.PREFETCHT1(columns.at(i + j).Offset(pairsAhead))
+	while(c, squares, 1, loop, end, func() {
+		square := make(value, k.lanes)
+		for i := range square {
+			if i%matmulTurnedEarly == 0 {
+				near := k.newLabel("near")
+				c.TESTQ(far, far)
+				c.JEQ(operand.LabelRef(near))
+				for j := range matmulTurnedEarly {
+					c.PREFETCHT1(columns.at(i + j).Offset(pairsAhead))
+				}
+				c.Label(near)
 			}
-			c.Label(near)
+			square[i] = k.out.load(k, memory{columns.at(i)})
+			k.pair(square[i], seen)
 		}
-		square[i] = k.out.load(k, memory{columns.at(i)})
-		k.pair(square[i], seen)
-	}
-	for _, v := range k.transpose(square) {
-		c.VMOVDQU32(v, operand.Mem{Base: to})
-		c.ADDQ(toRow, to)
-	}
-	columns.moveOn(c, operand.U32(4*k.lanes))
-	c.DECQ(squares)
-	c.JMP(operand.LabelRef(loop))
-	c.Label(end)
+		for _, v := range k.transpose(square) {
+			c.VMOVDQU32(v, operand.Mem{Base: to})
+			c.ADDQ(toRow, to)
+		}
+		columns.moveOn(c, operand.U32(4*k.lanes))
+	})
 	seen.end()
 }
 

@@ -73,16 +73,12 @@ func (k *kernel) turnedChains(squares int) func(count int, a, row, y reg.GPVirtu
 			t.seen = newLeastSeen(c)
 		}
 		loop, end := k.newLabel("square"), k.newLabel("end")
-		c.Label(loop)
-		c.TESTQ(left, left)
-		c.JLE(operand.LabelRef(end))
-		for j := range squares {
-			t.square(j)
-		}
-		t.rows.moveOn(c, operand.U32(k.lanes*k.compute.size))
-		c.DECQ(left)
-		c.JMP(operand.LabelRef(loop))
-		c.Label(end)
+		while(c, left, 1, loop, end, func() {
+			for j := range squares {
+				t.square(j)
+			}
+			t.rows.moveOn(c, operand.U32(k.lanes*k.compute.size))
+		})
 		if k.dots {
 			at := operand.Mem{Base: param(c, "least")}
 			c.VPMINUW(at, t.seen.least, t.seen.least)

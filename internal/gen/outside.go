@@ -30,26 +30,22 @@ func (t indexType) search(c *build.Context, name, limit, doc string, steps bool)
 	t.broadcast(first, most)
 	c.VPXOR(signs, signs, signs)
 	n := param(c, "n")
-	c.Label("next")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("done"))
-	for at := 0; at < 32*t.size; at += 32 {
-		index, left := c.YMM(), c.YMM()
-		if steps {
-			c.VMOVDQU(operand.Mem{Base: indices, Disp: at + t.size}, index)
-			c.VPOR(index, signs, signs)
-			t.sub(operand.Mem{Base: indices, Disp: at}, index, index)
-		} else {
-			c.VMOVDQU(operand.Mem{Base: indices, Disp: at}, index)
+	while(c, n, 32, "next", "done", func() {
+		for at := 0; at < 32*t.size; at += 32 {
+			index, left := c.YMM(), c.YMM()
+			if steps {
+				c.VMOVDQU(operand.Mem{Base: indices, Disp: at + t.size}, index)
+				c.VPOR(index, signs, signs)
+				t.sub(operand.Mem{Base: indices, Disp: at}, index, index)
+			} else {
+				c.VMOVDQU(operand.Mem{Base: indices, Disp: at}, index)
+			}
+			t.sub(index, most, left)
+			c.VPOR(index, left, left)
+			c.VPOR(left, signs, signs)
 		}
-		t.sub(index, most, left)
-		c.VPOR(index, left, left)
-		c.VPOR(left, signs, signs)
-	}
-	c.ADDQ(operand.U32(32*t.size), indices)
-	c.SUBQ(operand.Imm(32), n)
-	c.JMP(operand.LabelRef("next"))
-	c.Label("done")
+		c.ADDQ(operand.U32(32*t.size), indices)
+	})
 	found, sign := c.GP32(), c.GP8()
 	if t.size == 8 {
 		c.VMOVMSKPD(signs, found)
@@ -67,20 +63,14 @@ func (t indexType) search(c *build.Context, name, limit, doc string, steps bool)
 func widen(c *build.Context) {
 	beginFunction(c, "widenAVX2", "func(to *int64, from *int32, n int)",
 		"widenAVX2 converts n indices, a multiple of 16.")
-	to, from, n := param(c, "to"), param(c, "from"), param(c, "n")
-	c.Label("next")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("done"))
-	for at := 0; at < 16; at += 4 {
-		index := c.YMM()
-		c.VPMOVSXDQ(operand.Mem{Base: from, Disp: 4 * at}, index)
-		c.VMOVDQU(index, operand.Mem{Base: to, Disp: 8 * at})
-	}
-	c.ADDQ(operand.Imm(64), from)
-	c.ADDQ(operand.U32(128), to)
-	c.SUBQ(operand.Imm(16), n)
-	c.JMP(operand.LabelRef("next"))
-	c.Label("done")
-	c.VZEROUPPER()
-	c.RET()
+	to, from := param(c, "to"), param(c, "from")
+	inSteps(c, 16, func() {
+		for at := 0; at < 16; at += 4 {
+			index := c.YMM()
+			c.VPMOVSXDQ(operand.Mem{Base: from, Disp: 4 * at}, index)
+			c.VMOVDQU(index, operand.Mem{Base: to, Disp: 8 * at})
+		}
+		c.ADDQ(operand.Imm(64), from)
+		c.ADDQ(operand.U32(128), to)
+	})
 }

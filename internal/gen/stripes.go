@@ -46,6 +46,13 @@ func (s *stripes) function() {
 			acc[v] = append(acc[v], s.vector())
 		}
 	}
+	step := s.lanes * s.data.size
+	advance := func(vectors int, data, plane reg.GPVirtual) {
+		c.ADDQ(operand.U32(vectors*step), data)
+		if plane != nil {
+			c.ADDQ(operand.U32(vectors*bytes), plane)
+		}
+	}
 	c.MOVQ(operand.U32(vectors/part), parts)
 	c.Label("part")
 	each(func(r reg.VecVirtual, at operand.Mem) { s.emit(s.ps("VMOVU"), at, r) })
@@ -54,23 +61,12 @@ func (s *stripes) function() {
 		c.MOVQ(plane, s.plane)
 	}
 	c.MOVQ(place(c, "stripes"), left)
-	c.Label("stripe")
-	c.TESTQ(left, left)
-	c.JLE(operand.LabelRef("added"))
-	step := s.lanes * s.data.size
-	for v := range acc {
-		s.add(v, s.data.load(s.kernel, memory{operand.Mem{Base: x, Disp: v * step}}), acc[v])
-	}
-	advance := func(vectors int, data, plane reg.GPVirtual) {
-		c.ADDQ(operand.U32(vectors*step), data)
-		if plane != nil {
-			c.ADDQ(operand.U32(vectors*bytes), plane)
+	while(c, left, 1, "stripe", "added", func() {
+		for v := range acc {
+			s.add(v, s.data.load(s.kernel, memory{operand.Mem{Base: x, Disp: v * step}}), acc[v])
 		}
-	}
-	advance(vectors, x, s.plane)
-	c.DECQ(left)
-	c.JMP(operand.LabelRef("stripe"))
-	c.Label("added")
+		advance(vectors, x, s.plane)
+	})
 	each(func(r reg.VecVirtual, at operand.Mem) { s.emit(s.ps("VMOVU"), r, at) })
 	advance(part, from, plane)
 	c.ADDQ(operand.U32(part*bytes), lanes)

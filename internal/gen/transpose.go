@@ -36,38 +36,30 @@ func (t *transposition) function() {
 	source, target, left, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(fromStep, ahead)
 	c.SHLQ(operand.Imm(rowsAhead), ahead)
-	c.Label("rows")
-	c.TESTQ(rows, rows)
-	c.JLE(operand.LabelRef("done"))
-	c.MOVQ(from, source)
-	for range t.side {
-		c.PREFETCHT0(operand.Mem{Base: source, Index: ahead, Scale: 1})
-		c.ADDQ(fromStep, source)
-	}
-	c.MOVQ(from, source)
-	c.MOVQ(to, target)
-	c.MOVQ(columns, left)
-	c.Label("columns")
-	c.TESTQ(left, left)
-	c.JLE(operand.LabelRef("next"))
-	at := c.GP64()
-	c.MOVQ(source, at)
-	v := t.load(at, fromStep)
-	for zips := len(v); zips > 1; zips /= 2 {
-		v = t.zip(v)
-	}
-	t.store(v, target, toStep)
-	c.ADDQ(operand.Imm(uint64(t.side*t.size)), source)
-	c.SUBQ(operand.Imm(uint64(t.side)), left)
-	c.JMP(operand.LabelRef("columns"))
-	c.Label("next")
-	for range t.side {
-		c.ADDQ(fromStep, from)
-	}
-	c.ADDQ(operand.Imm(uint64(t.side*t.size)), to)
-	c.SUBQ(operand.Imm(uint64(t.side)), rows)
-	c.JMP(operand.LabelRef("rows"))
-	c.Label("done")
+	while(c, rows, t.side, "rows", "done", func() {
+		c.MOVQ(from, source)
+		for range t.side {
+			c.PREFETCHT0(operand.Mem{Base: source, Index: ahead, Scale: 1})
+			c.ADDQ(fromStep, source)
+		}
+		c.MOVQ(from, source)
+		c.MOVQ(to, target)
+		c.MOVQ(columns, left)
+		while(c, left, t.side, "columns", "next", func() {
+			at := c.GP64()
+			c.MOVQ(source, at)
+			v := t.load(at, fromStep)
+			for zips := len(v); zips > 1; zips /= 2 {
+				v = t.zip(v)
+			}
+			t.store(v, target, toStep)
+			c.ADDQ(operand.Imm(uint64(t.side*t.size)), source)
+		})
+		for range t.side {
+			c.ADDQ(fromStep, from)
+		}
+		c.ADDQ(operand.Imm(uint64(t.side*t.size)), to)
+	})
 	c.VZEROUPPER()
 	c.RET()
 }

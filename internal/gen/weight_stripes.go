@@ -140,19 +140,15 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	const ahead = 32 // stripes: rows of codes are longer than what processors fetch by themselves
 	c := w.c
 	loop, end := w.newLabel("stripe"), w.newLabel("end")
-	c.Label(loop)
-	c.TESTQ(w.steps, w.steps)
-	c.JLE(operand.LabelRef(end))
-	c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
-	for half := range 2 {
-		w.group()
-		w.weights(half, use)
-	}
-	c.ADDQ(operand.U32(w.bytes), w.q)
-	r.moveOn(c, operand.U32(bytes))
-	c.DECQ(w.steps)
-	c.JMP(operand.LabelRef(loop))
-	c.Label(end)
+	while(c, w.steps, 1, loop, end, func() {
+		c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
+		for half := range 2 {
+			w.group()
+			w.weights(half, use)
+		}
+		c.ADDQ(operand.U32(w.bytes), w.q)
+		r.moveOn(c, operand.U32(bytes))
+	})
 }
 
 // group loads the parameters of 32 positions, unless they are the last ones'.

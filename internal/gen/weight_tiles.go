@@ -113,26 +113,22 @@ func (k weightKernel) tile(count int, wFirst, row reg.GPVirtual) {
 	x, w, left := k.rowsFrom(k.x, row, count), k.rowsFrom(wFirst, row, weightRows), c.GP64()
 	loop, end := k.newLabel("step"), k.newLabel("end")
 	c.MOVQ(k.steps, left)
-	c.Label(loop)
-	c.TESTQ(left, left)
-	c.JLE(operand.LabelRef(end))
-	var weights [weightRows]reg.VecVirtual
-	for i := range weights {
-		weights[i] = k.vector()
-		k.emit("VMOVUPS", w.at(i), weights[i])
-	}
-	for i, vectors := range acc.vectors {
-		v := k.vector()
-		k.emit("VMOVUPS", x.at(i), v)
-		for j, to := range vectors {
-			k.add(v, weights[j], to)
+	while(c, left, 1, loop, end, func() {
+		var weights [weightRows]reg.VecVirtual
+		for i := range weights {
+			weights[i] = k.vector()
+			k.emit("VMOVUPS", w.at(i), weights[i])
 		}
-	}
-	x.moveOn(c, operand.U32(k.isa.bytes))
-	w.moveOn(c, operand.U32(k.isa.bytes))
-	c.DECQ(left)
-	c.JMP(operand.LabelRef(loop))
-	c.Label(end)
+		for i, vectors := range acc.vectors {
+			v := k.vector()
+			k.emit("VMOVUPS", x.at(i), v)
+			for j, to := range vectors {
+				k.add(v, weights[j], to)
+			}
+		}
+		x.moveOn(c, operand.U32(k.isa.bytes))
+		w.moveOn(c, operand.U32(k.isa.bytes))
+	})
 	k.store(acc)
 	for range count {
 		c.ADDQ(row, k.x)
@@ -187,19 +183,15 @@ func packStripes(c *build.Context) {
 		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
 		from, steps, vectors := param(c, "from"), param(c, "steps"), stripeLanes/k.lanes
 		to := k.rowsFrom(param(c, "to"), param(c, "apart"), vectors)
-		c.Label("stripe")
-		c.TESTQ(steps, steps)
-		c.JLE(operand.LabelRef("done"))
-		for v := range vectors {
-			x := k.vector()
-			k.emit("VMOVUPS", operand.Mem{Base: from, Disp: v * isa.bytes}, x)
-			k.emit("VMOVUPS", x, to.at(v))
-		}
-		c.ADDQ(operand.U32(laneBytes), from)
-		to.moveOn(c, operand.U32(isa.bytes))
-		c.DECQ(steps)
-		c.JMP(operand.LabelRef("stripe"))
-		c.Label("done")
+		while(c, steps, 1, "stripe", "done", func() {
+			for v := range vectors {
+				x := k.vector()
+				k.emit("VMOVUPS", operand.Mem{Base: from, Disp: v * isa.bytes}, x)
+				k.emit("VMOVUPS", x, to.at(v))
+			}
+			c.ADDQ(operand.U32(laneBytes), from)
+			to.moveOn(c, operand.U32(isa.bytes))
+		})
 		c.VZEROUPPER()
 		c.RET()
 	}
@@ -214,32 +206,28 @@ func foldTiles(c *build.Context) {
 			"rows of y lie yRow bytes apart.")
 		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
 		lanes, rows, y, yRow := param(c, "lanes"), param(c, "rows"), param(c, "y"), param(c, "yRow")
-		c.Label("row")
-		c.TESTQ(rows, rows)
-		c.JLE(operand.LabelRef("done"))
-		var four [weightRows]reg.VecVirtual
-		for i := range four {
-			four[i] = k.foldToFour(operand.Mem{Base: lanes, Disp: i * laneBytes})
-		}
-		var two [2]reg.VecVirtual
-		for i := range two {
-			a, b := four[2*i], four[2*i+1]
-			low := c.XMM()
-			two[i] = c.XMM()
-			c.VUNPCKLPD(b, a, low)
-			c.VUNPCKHPD(b, a, two[i])
-			c.VADDPS(two[i], low, two[i])
-		}
-		even, odd := c.XMM(), c.XMM()
-		c.VSHUFPS(operand.Imm(0x88), two[1], two[0], even)
-		c.VSHUFPS(operand.Imm(0xDD), two[1], two[0], odd)
-		c.VADDPS(odd, even, even)
-		c.VMOVUPS(even, operand.Mem{Base: y})
-		c.ADDQ(operand.U32(sumBytes), lanes)
-		c.ADDQ(yRow, y)
-		c.DECQ(rows)
-		c.JMP(operand.LabelRef("row"))
-		c.Label("done")
+		while(c, rows, 1, "row", "done", func() {
+			var four [weightRows]reg.VecVirtual
+			for i := range four {
+				four[i] = k.foldToFour(operand.Mem{Base: lanes, Disp: i * laneBytes})
+			}
+			var two [2]reg.VecVirtual
+			for i := range two {
+				a, b := four[2*i], four[2*i+1]
+				low := c.XMM()
+				two[i] = c.XMM()
+				c.VUNPCKLPD(b, a, low)
+				c.VUNPCKHPD(b, a, two[i])
+				c.VADDPS(two[i], low, two[i])
+			}
+			even, odd := c.XMM(), c.XMM()
+			c.VSHUFPS(operand.Imm(0x88), two[1], two[0], even)
+			c.VSHUFPS(operand.Imm(0xDD), two[1], two[0], odd)
+			c.VADDPS(odd, even, even)
+			c.VMOVUPS(even, operand.Mem{Base: y})
+			c.ADDQ(operand.U32(sumBytes), lanes)
+			c.ADDQ(yRow, y)
+		})
 		c.VZEROUPPER()
 		c.RET()
 	}
