@@ -163,6 +163,28 @@ def test_bad_input(case):
         call()
 
 
+@pytest.mark.parametrize(
+    ("words", "bad"),
+    (
+        (": axis is 2; want -2 to 1", {"axis": 2}),
+        (": quant_min is 5, above quant_max", {"low": 5, "high": -5}),
+        (": quant_max is 128; torch.int8 ends at 127", {"high": 128}),
+        (": input is torch.int32; want one of torch.float32,", {"x": X.int()}),
+        (": dtype is torch.int64; want", {"dtype": torch.int64}),
+        (": rounding is .up.; want one of", {"rounding": "up"}),
+        ("argument .*quant_max.* instead found type .*str", {"high": "7"}),
+        ("scales must be a Tensor or a number, not NoneType", {"s": None}),
+    ),
+)
+def test_compiled_bad_input_has_the_words_of_the_call(words, bad):
+    """Compiled code does not trace what explains errors, which Dynamo cannot: it hears of them from the fake op."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda: quantize(**bad), backend="eager", fullgraph=True)
+    with pytest.raises((torch._dynamo.exc.TorchRuntimeError, torch._dynamo.exc.Unsupported), match=words) as raised:
+        compiled()
+    assert "_C" not in str(raised.value).replace("torch._C", "")
+
+
 def test_nothing_is_written():
     out = torch.full((4, 6), 77, dtype=torch.int8)
     for bad in ({"axis": 5}, {"s": S[:2]}, {"z": Z + 200}, {"rounding": "up"}):

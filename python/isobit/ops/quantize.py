@@ -69,8 +69,11 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
         return op.apply(*args)
     # Integers and 8-bit floats carry no gradient.
+    detached = (a.detach() if isinstance(a, Tensor) else a for a in args)
+    if is_dynamo_compiling():  # which has the words of the op's fake
+        return op(*detached)
     try:
-        return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
+        return op(*detached)
     except Exception:
         explain(op, args)
         raise
