@@ -291,3 +291,12 @@ class Op:
     def not_differentiable(self, message: str = ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
+
+    def constant(self) -> None:
+        """Makes the results constants for autograd: choices, which nothing is differentiated by."""
+
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.mark_non_differentiable(*output)
+
+        name, backward = f"isobit::{self.name}", _refuse(f"isobit::{self.name} has no derivative")
+        torch.library.register_autograd(name, backward, setup_context=setup_context, lib=LIBRARY)

@@ -46,7 +46,7 @@ def _define(name: str) -> tuple[Op, Op]:
         *parameters,
     )
     for op in (choose, dynamic):
-        op.not_differentiable()
+        op.constant()
         _vmap(op, name)
     return choose, dynamic
 
