@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._op import Op
     from ._signature import Input
 
-_MOST = 8  # items of a list, as in _C.h
+_MOST = 8  # dimensions of a tensor, and items of a list, as in _C.h
 _KNOWN = {d[0] for d in DTYPES}
 # What plans call torch's dtypes.
 NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
@@ -92,6 +92,8 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
         raise TypeError(f"{named} is {kind}; want a dense tensor")
     if value.dtype not in _KNOWN:
         raise UnknownType(f"{named} is {value.dtype}; want one of {_types(op.plan, item.name)}")
+    if value.dim() > _MOST:
+        raise ValueError(f"{named} has {value.dim()} dimensions; want at most {_MOST}")
 
 
 def _odd_kind(t: torch.Tensor) -> str:
@@ -103,6 +105,16 @@ def _odd_kind(t: torch.Tensor) -> str:
     if t.is_nested:
         return "a nested tensor"
     return "" if t.layout == torch.strided else f"a sparse or blocked tensor ({t.layout})"
+
+
+def check_codes(op: Op, value: torch.Tensor) -> None:
+    """Raises where an op's first input is of no type that codes have."""
+    if is_dynamo_compiling():
+        return
+    first = op.signature.inputs[0].name
+    _explain_tensor(op, op.signature.inputs[0], value)
+    if value.dtype not in [dtype for dtype, _, _, name in DTYPES if name in _support()[op.plan][first]]:
+        raise ValueError(f"{op.name}: {op.names[first]} is {value.dtype}; want one of {_types(op.plan, first)}")
 
 
 def check_dense(op: str, **named: Any) -> None:

@@ -164,6 +164,9 @@ def test_wrong_kinds(name, argument):
         what = f"{name}({argument}={type(value)}): {type(raised.value).__name__}: {text}"
         assert not isinstance(raised.value, (UnicodeError, RecursionError)), what
         assert any(re.search(rf"\b{n}\b", text.partition(": ")[2]) for n in names), what
+        related = " is on | on meta| has shape |8-bit float codes|^isobit: out="  # which name another argument, too
+        if re.search("quantize|qparams|weight_only", name) and not re.search(related, text):
+            assert text.startswith((f"{name}: {argument} ", f"{name}: {argument}: ")), what
         assert re.search("want|must be|cannot be read|has no memory|ends at", text), what
         assert "\n" not in text and len(text) < 400, what
         if argument != "out" and isinstance(arguments.get("out"), torch.Tensor):

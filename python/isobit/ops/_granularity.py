@@ -62,7 +62,10 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
     if dtype is None:
         return "int"
     if not is_float8(dtype):
-        raise ValueError(f"{op}: code_dtype is {spell(dtype)}; want None, torch.float8_e4m3fn or torch.float8_e5m2")
+        wanted = "None, torch.float8_e4m3fn or torch.float8_e5m2"
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"{op}: code_dtype must be {wanted}, not {spell(dtype)}")
+        raise ValueError(f"{op}: code_dtype is {dtype}; want {wanted}")
     return FLOAT8[dtype]
 
 

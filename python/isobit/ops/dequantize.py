@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import spell
+from .._explain import check_codes, spell
 from .._gradient import kept, rounded, saving
 from .._load import PACKED
 from .._op import Op
@@ -82,6 +82,8 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
         raise TypeError(
             f"dequantize_{name}: dtype must be a torch.dtype, not {spell(dtype)}; want {came}, that of input"
         )
+    if came != dtype:
+        check_codes(op, args[0])
     if dtype in PACKED and came != torch.uint8:
         raise ValueError(f"dequantize_{name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:

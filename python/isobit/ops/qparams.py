@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._load import DTYPES
@@ -76,10 +77,17 @@ _RANGES = {
 }
 
 
+def _check_dtype(op: str, dtype: torch.dtype, known: Sequence[torch.dtype]) -> None:
+    wanted = f"one of {', '.join(map(str, known))}"
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{op}: dtype must be {wanted}, not {spell(dtype)}")
+    if dtype not in known:
+        raise ValueError(f"{op}: dtype is {dtype}; want {wanted}")
+
+
 def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
     """quant_min and quant_max where they are given, else those of dtype."""
-    if not isinstance(dtype, torch.dtype) or dtype not in _RANGES:
-        raise ValueError(f"{op}: dtype is {spell(dtype)}; want one of {', '.join(map(str, _RANGES))}")
+    _check_dtype(op, dtype, list(_RANGES))
     least, most = _RANGES[dtype]
     return least if low is None else low, most if high is None else high
 
@@ -88,12 +96,10 @@ def _blocks(block_size: Any) -> Any:
     return list(block_size) if isinstance(block_size, Sequence) else block_size
 
 
-def _checked(op: str, x: Any, where: tuple[Any, ...], *dtype_and_range: Any) -> tuple[int, int]:
+def _checked(op: str, x: Any, *dtype_and_range: Any) -> tuple[int, int]:
     """The range of codes, for arguments of the right kinds."""
     if type(x) is not Tensor:  # of one that is, the op says what else is odd
         check_dense(op, input=x)
-    if where and where[0] is None:
-        raise TypeError(f"{op}: None came for what shares a scale; want an axis, a group_size or a block_size")
     return code_range(op, *dtype_and_range)
 
 
@@ -101,7 +107,7 @@ def _choose(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor]:
     """Scale and zero point for codes of a dtype, whose range bounds theirs."""
-    bounds = _checked(f"choose_qparams_{name}", x, where, dtype, low, high)
+    bounds = _checked(f"choose_qparams_{name}", x, dtype, low, high)
     least, most = _RANGES[dtype]
     if isinstance(low, int) and low < least:
         raise ValueError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
@@ -180,22 +186,26 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor,
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
     from falling below 1e-5 and answers float zero points."""
-    if not isinstance(dtype, torch.dtype) or _RANGES.get(dtype, (0, 0))[0] == 0:
-        raise ValueError(f"choose_qparams_per_token: dtype is {spell(dtype)}; want torch.int8")
+    _check_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in _RANGES.items() if least])
     return _choose("per_token", input, (), dtype, True, None, None)
 
 
 def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
     (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token."""
-    _checked("choose_qparams_per_token_asymmetric", input, (), dtype)
-    return _choose("per_token", input, (), dtype, False, None, None)
+    bounds = _checked("choose_qparams_per_token_asymmetric", input, dtype)
+    if is_dynamo_compiling():
+        return choose("per_token", input, (), False, *bounds)
+    try:
+        return choose("per_token", input, (), False, *bounds)
+    except (TypeError, ValueError) as error:  # which have the name of the op
+        raise type(error)(str(error).replace("per_token", "per_token_asymmetric", 1)) from None
 
 
 def _dynamic(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    bounds = _checked(f"quantize_{name}_dynamic", x, where, dtype, low, high)
+    bounds = _checked(f"quantize_{name}_dynamic", x, dtype, low, high)
     return _OPS[name][1](x.detach(), *where, *bounds, dtype, symmetric)
 
 

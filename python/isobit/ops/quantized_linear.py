@@ -58,7 +58,7 @@ def check_tensors(op: str, **named: Any) -> None:
 def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
     """The direct call, of matrices; NotImplemented where there is more to do or to say."""
     tensors = (input, input_scale, weight, weight_scale)
-    if not is_eager() or any(type(t) not in KINDS or t.layout is not torch.strided for t in tensors):
+    if not is_eager() or any(type(t) not in KINDS or t.layout is not torch.strided or t.is_nested for t in tensors):
         return NotImplemented
     rows = input.shape[:-1]
     if input_scale.shape not in (rows, (*rows, 1)):
@@ -165,11 +165,12 @@ def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor
     return dequantize_per_token(codes, scale, None, _LOW, _HIGH, torch.int8, dtype)
 
 
-def _odd_tensors(input: Tensor, weight: Tensor) -> Exception:
-    for name, t in (("input", input), ("weight", weight)):
+def _check_floats(input: Tensor, **others: Tensor) -> None:
+    for name, t in {"input": input, **others}.items():
         if t.dtype not in FLOATS:
-            return ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
-    return ValueError(f"quantized_linear: weight is on {weight.device}; want {input.device}, where input is")
+            raise ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
+        if t.device != input.device:
+            raise ValueError(f"quantized_linear: {name} is on {t.device}; want {input.device}, where input is")
 
 
 def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -181,13 +182,13 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
     check_tensors("quantized_linear", input=input, weight=weight)
-    if input.dtype not in FLOATS or weight.dtype not in FLOATS or input.device != weight.device:
-        raise _odd_tensors(input, weight)
-    if input.shape[-1:] != weight.shape[-1:]:
-        shapes = f"{list(input.shape)}, weight {list(weight.shape)}"
-        raise ValueError(f"quantized_linear: input has shape {shapes}; want the same last extent")
+    _check_floats(input, weight=weight)
+    if weight.dim() != 2 or input.shape[-1:] != weight.shape[-1:]:
+        shapes = f"{list(weight.shape)}; want [N, {input.shape[-1]}]"
+        raise ValueError(f"quantized_linear: weight has shape {shapes}, of input's last extent")
     if bias is not None:
         check_dense("quantized_linear", bias=bias)
+        _check_floats(input, bias=bias)
         if bias.shape != weight.shape[:1]:
             raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
