@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,9 +124,11 @@ func (p *Problem) read(given map[string]string) error {
 			p.attrs[i] = a.def
 			continue
 		}
-		if p.attrs[i] = a.parse(v); p.attrs[i] == nil {
-			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s", quoted(v), a.wants())
+		value, err := a.parse(v)
+		if err != nil {
+			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s%s", quoted(v), a.wants(), a.rangeWanted(err))
 		}
+		p.attrs[i] = value
 	}
 	for i := range o.args {
 		v, ok := given[o.args[i].name]
@@ -175,8 +178,11 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a type %s a shape", quoted(v), map[bool]string{true: "with", false: "without"}[a.shaped])
 	}
 	if hasShape {
-		inner, closed := strings.CutSuffix(shape, "]")
-		if p.shapes[i], ok = parseList(inner); !ok || !closed || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0 {
+		var err error
+		switch p.shapes[i], err = parseList("[" + shape); {
+		case errors.Is(err, strconv.ErrRange):
+			return errorf(InvalidProblem, p.op.name, a.name, "is %s; want at most 2^48 elements", quoted(v))
+		case err != nil || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0:
 			return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a shape such as [8,64]", quoted(v))
 		}
 		if len(p.shapes[i]) > tensor.MaxRank {
