@@ -137,7 +137,8 @@ def check_kinds(where: str, kind: str, **named: Any) -> None:
 
 
 def is_numpy_number(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+    """Whether this is a real number of numpy's; its texts, times and complex numbers have no dimensions, either."""
+    return type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0 and value.dtype.kind in "biuf"
 
 
 @functools.cache

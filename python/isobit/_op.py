@@ -8,6 +8,7 @@ CUDA implementations, a fake one, vmap and autograd.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -179,7 +180,7 @@ class Op:
         for i in self.numbers:
             number = args[i]
             if is_numpy_number(number):
-                number = number.item()
+                number = self._of_numpy(i, number)
             if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
                 number = self._as_kept(i, number)
@@ -187,6 +188,16 @@ class Op:
                 tensor = torch.full((), number, dtype=dtype, device=args[0].device)
                 args = (*args[:i], tensor, *args[i + 1 :])
         return args
+
+    def _of_numpy(self, i: int, number: Any) -> int | float:
+        """A number of numpy's as Python's: a long double may be beyond that."""
+        of_python = number.item()
+        if isinstance(of_python, (int, float)):
+            return of_python
+        kept = float(of_python)
+        if math.isinf(kept) and number != kept:
+            raise ValueError(f"{self.name}: {self.names[self.signature.inputs[i].name]} is {number!s}; want a float64")
+        return kept
 
     def _as_kept(self, i: int, number: int | float) -> int | float:
         """A Python number as the tensor for it holds it."""

@@ -219,6 +219,8 @@ def test_odd_arguments_are_named():
         (TypeError, "rounding must be a str, not None", lambda: fq(X, 0.1, 0, -8, 7, rounding=None)),
         (TypeError, "dtype must be a torch.dtype, not None; want torch.int8, that of input", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
         (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
+        (TypeError, "scale must be a Tensor or a number, not complex64", lambda: q(X, np.complex64(1), 0, *INT8)),
+        (TypeError, "zero_point must be a Tensor or a number or None, not str_", lambda: q(X, 0.1, np.str_("1"), *INT8)),
         (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
         (TypeError, "zero_point is torch.uint32; want one of torch.int32, torch.int64", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.uint32), *INT8)),
         (TypeError, "input is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
@@ -263,6 +265,12 @@ def test_numbers_of_numpy():
     for scale in (np.float32(0.1), np.float64(np.float32(0.1)), np.array(0.1, np.float32)):
         for zero_point in (np.int64(3), np.int32(3), np.array(3)):
             assert_same(isobit.quantize_per_tensor(X, scale, zero_point, *INT8), want)
+    of_long = isobit.quantize_per_tensor(X, np.longdouble(np.float32(0.1)), np.longdouble(3), *INT8)
+    assert_same(of_long, want)
+    most = np.finfo(np.longdouble).max
+    if most > np.finfo(np.float64).max:  # no long double of this machine's is a double
+        with pytest.raises(ValueError, match=r"quantize_per_tensor: scale is 1.18.*e\+4932; want a float64"):
+            isobit.quantize_per_tensor(X, most, 0, *INT8)
 
 
 FORWARD = TWICE | {
