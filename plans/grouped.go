@@ -143,7 +143,11 @@ func (o groupedOp) checkRange(p *Problem) error {
 	if o.within > 0 {
 		lo, hi, name = -o.within, o.within, "the range of fake-quantized codes"
 	}
-	if d := o.codeType(p); d != tensor.None {
+	switch d := o.codeType(p); {
+	case d == tensor.None && o.codes != "": // left out, of any type
+		codeLo, codeHi := tensor.I32.WholeRange()
+		lo, hi, name = min(lo, codeLo), max(hi, codeHi), "the range of codes"
+	case d != tensor.None:
 		name = d.String()
 		codeLo, codeHi := d.WholeRange()
 		if d.IsFloat() { // codes that are computed with as they are

@@ -188,6 +188,31 @@ func TestBackwardTakesTheRangeOfItsForward(t *testing.T) {
 	}
 }
 
+// So does dequantize's, also where the gradient is of the codes alone and they
+// are left out.
+func TestBackwardWithoutCodesTakesTheRangeOfItsForward(t *testing.T) {
+	takes := func(problem string) bool {
+		_, err := plans.Parse(problem)
+		return err == nil
+	}
+	for _, y := range []string{"f32", "f64", "f16", "bf16"} {
+		for _, q := range []tensor.DType{tensor.S8, tensor.U8, tensor.S4, tensor.U4, tensor.S16, tensor.U16, tensor.I32, tensor.F32, tensor.F64, tensor.F16, tensor.BF16, tensor.F8E4M3, tensor.F8E5M2} {
+			least, most := q.WholeRange()
+			for _, bounds := range [][2]int64{{least, most}, {least - 1, most}, {least, most + 1}, {-1 << 31, 1<<31 - 1}, {-1 << 24, 1<<24 + 1}, {-1 << 24, 1<<24 + 2}} {
+				keys := fmt.Sprintf("zero_point=none qmin=%d qmax=%d", bounds[0], bounds[1])
+				forward := takes(fmt.Sprintf("dequantize_per_tensor q=%s[3] y=%s %s", q, y, keys))
+				backward := "dequantize_per_tensor_backward grad_output=" + y + "[3] " + keys + " q="
+				require.Equal(t, forward, takes(backward+q.String()), "y=%s q=%s %s", y, q, keys)
+				if forward {
+					require.True(t, takes(backward+"none"), "y=%s q=%s %s", y, q, keys)
+				}
+			}
+		}
+		beyond := "dequantize_per_tensor_backward grad_output=" + y + "[3] q=none zero_point=none qmin=0 qmax=9007199254740993"
+		require.False(t, takes(beyond), beyond)
+	}
+}
+
 // Where nothing is written nothing is done, however many empty rows there are.
 func TestManyEmptyRows(t *testing.T) {
 	for _, text := range []string{
