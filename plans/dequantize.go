@@ -10,8 +10,9 @@ var dequantize = groupedOp{
 		{name: "q", shaped: true, allow: anyCodes, doc: "the codes, taken as they are, also beyond qmin and qmax"}, scaleArg, zeroPointArg,
 		{name: "y", out: true, allow: floats, doc: "the numbers that they stand for"},
 	},
-	attrs: rangeAnd(),
+	attrs: rangeAnd(checkZeroAttr),
 	in:    []string{"q", "scale", "zero_point"}, out: []string{"y"},
 	inPlace: [][2]string{{"y", "q"}}, compute: "y", codes: "q",
+	infer: checkUnchecked,
 	build: elementwise(cpu.Dequantize), rows: namesOf(cpu.Dequantize),
 }

@@ -16,11 +16,11 @@ var dequantizeBackward = groupedOp{
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output"), doc: "the gradient of q, in grad_output's type"},
 		gradScaleArg, gradZeroArg,
 	},
-	attrs: rangeAnd(),
+	attrs: rangeAnd(checkZeroAttr),
 	in:    []string{"grad_output", "q", "scale", "zero_point"}, out: []string{"grad_input"},
 	groupOut: []string{"grad_scale", "grad_zero_point"},
 	inPlace:  [][2]string{{"grad_input", "grad_output"}}, compute: "grad_output", codes: "q",
-	infer: all(checkGroupGradients, sameTypeAs("grad_input", "grad_output"), needs("grad_scale", "q")),
+	infer: all(checkUnchecked, checkGroupGradients, sameTypeAs("grad_input", "grad_output"), needs("grad_scale", "q")),
 	build: gradients(cpu.DequantizeBackward, cpu.DequantizeBackwardInput),
 	rows:  namesOf(cpu.DequantizeBackward),
 }

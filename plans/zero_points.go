@@ -6,10 +6,29 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// checkZeroAttr lets the gradient of weight_only_linear have the zero points that
+// its forward has.
+var checkZeroAttr = attr{
+	name: "check_zero_point", kind: boolAttr, def: true,
+	doc: "true: integer zero points lie within qmin and qmax; false: they may be any, as in weight_only_linear; not with i32 codes",
+}
+
+// checkUnchecked refuses zero points that may be any beside codes of 32 bits: no
+// type has all differences.
+func checkUnchecked(p *Problem) error {
+	if !p.bool("check_zero_point") && p.DType("q") == tensor.I32 {
+		return p.errorf("check_zero_point", "is false; want true with i32 codes")
+	}
+	return nil
+}
+
 // checkZeroPoints makes the check that integer zero points, if there are any, lie within [qmin, qmax].
 func checkZeroPoints(p *Problem) func(c *call) error {
 	i := p.op.arg("zero_point")
 	if i < 0 || p.op.args[i].out || !p.types[i].IsInt() {
+		return nil
+	}
+	if k := p.op.attr("check_zero_point"); k >= 0 && !p.attrs[k].(bool) {
 		return nil
 	}
 	lo, hi, outside := p.int("qmin"), p.int("qmax"), outsideOf[p.types[i]]

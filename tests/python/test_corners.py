@@ -210,3 +210,34 @@ def test_linear_layers_name_their_own_arguments():
         isobit.quantized_linear(x, w, draw(4))
     with pytest.raises(TypeError, match="^quantized_linear: bias must be a Tensor"):
         isobit.quantized_linear(x, w, 1.0)
+
+
+@pytest.mark.parametrize("code", (torch.int8, torch.uint8, torch.int4))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16))
+def test_zero_points_of_a_weight_only_layers_gradient_are_any_integers(code, dtype):
+    """The backward refused, beyond the codes' range, what the forward takes."""
+    x, dy = draw(3, 7, dtype=dtype), draw(3, 5, dtype=dtype, seed=1)
+    scale, zero = (draw(5, 2, seed=2).abs() + 0.1).requires_grad_(), torch.tensor([300, -129, 2**40, 16, -(2**33)])
+    zero = zero[:, None].expand(5, 2).contiguous()
+    codes = draw(5, 7, seed=3).mul(9).abs().clamp(0, 7).to(torch.uint8)
+    wide = codes.double()
+    if code == torch.int4:
+        codes = isobit.quantize_per_tensor(codes.float(), 1.0, None, -8, 7, code)
+    leaf = x.clone().requires_grad_()
+
+    def run(x, s):
+        return isobit.weight_only_linear(x, codes.to(torch.int8) if code == torch.int8 else codes, s, zero, group_size=4, dtype=code)  # fmt: skip
+
+    got = torch.autograd.grad(run(leaf, scale), (leaf, scale), dy)
+    steps = (wide - zero.repeat_interleave(4, 1)[:, :7].double()).to(torch.float64)
+    w = steps * scale.detach().double().repeat_interleave(4, 1)[:, :7]
+    tolerance = {"rtol": 2**-7, "atol": 0} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 0}
+    torch.testing.assert_close(got[0].double(), dy.double() @ w, **tolerance)
+    each = (dy.double().t() @ x.double()) * steps
+    torch.testing.assert_close(got[1].double(), torch.stack([each[:, :4].sum(1), each[:, 4:].sum(1)], 1), rtol=1e-3, atol=1e-3)  # fmt: skip
+    _, vjp = torch.func.vjp(run, x, scale.detach())
+    assert_same(vjp(dy), got)
+    if dtype == torch.float32:
+        torch._dynamo.reset()
+        compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+        assert_same(torch.autograd.grad(compiled(leaf, scale), (leaf, scale), dy), got)

@@ -27,12 +27,13 @@ def is_learned(zero_point: Any) -> bool:
 def _backward_of(op: Op, leading: int, group: bool) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         q, scale, zero_point = kept(ctx)
+        check = ctx.attributes[-1:] if group else ()
         ranges = ctx.attributes[: 2 + leading]
         size = ctx.attributes[3 + leading : 4 + leading] if group else ()
         wants = ctx.needs_input_grad[:3]
         if wants[0] and grad_output.dtype not in (q.dtype, torch.float64):
             grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype
-        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading])
+        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading], *check)
         if wants[0] and grads[0].dtype != q.dtype:
             grads = (rounded(grads[0], q.dtype), *grads[1:])
         return (*grads, *[None] * len(ctx.attributes))
@@ -42,19 +43,23 @@ def _backward_of(op: Op, leading: int, group: bool) -> Any:
 
 def _define(name: str) -> tuple[Op, Op]:
     f = GRANULARITIES[name]
+    # weight_only_linear has groups.
+    check, check_attribute = (", bool check_zero_point=True", " check_zero_point:b") if f.group else ("", "")
     forward = Op(
-        f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None, SymInt? last_dim=None) -> Tensor",
+        f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None, "
+        f"SymInt? last_dim=None{check}) -> Tensor",
         f"dequantize_{f.plan}",
         "q[]* scale@ zero_point#?",
-        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d? last_dim:e?",
+        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d? last_dim:e?{check_attribute}",
         "y = q : out_dtype",
     )
     backward = Op(
         f"dequantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, "
-        "bool want_input=True, bool want_scale=True, bool want_zero_point=False, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)",
+        f"bool want_input=True, bool want_scale=True, bool want_zero_point=False, ScalarType? dtype=None{check})"
+        " -> (Tensor, Tensor, Tensor)",
         f"dequantize_{f.plan}_backward",
         "grad_output[] q* scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w dtype:m?",
+        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w dtype:m?{check_attribute}",
         "grad_input = grad_output : grad_output if want_input",
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
@@ -187,7 +192,7 @@ def dequantize_per_channel_group(
 ) -> Tensor:
     """As dequantize_per_tensor, with a scale and a zero point for each ``group_size`` elements along
     the last dimension: each is ``[..., ceil(input.shape[-1] / group_size)]``."""
-    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype, last_dim)
+    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype, last_dim, True)
     if not is_dynamo_compiling():
         y = _per_group(*args, out)
         if y is not NotImplemented:
@@ -199,7 +204,19 @@ def gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
     scale, zero_point = args[2:4]
     if is_float8(getattr(args[1], "dtype", None)):
         args = without_zero_point(f"dequantize_{name}_backward", args, 3)
-    return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point), dtype)
+    wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
+    return _OPS[name][1](*args, *wants, dtype, *[True] * GRANULARITIES[name].group)
+
+
+def weights(*args: Any) -> Tensor:
+    """dequantize_per_channel_group of zero points that may be any integers, as weight_only_linear has them."""
+    y: Tensor = _OPS["per_channel_group"][0].with_gradient(*args, False)
+    return y
+
+
+def weights_backward(*args: Any) -> Gradients:
+    """The gradients that are wanted of `weights`."""
+    return _OPS["per_channel_group"][1](*args, False)
 
 
 def dequantize_per_tensor_backward(

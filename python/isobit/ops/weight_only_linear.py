@@ -12,7 +12,7 @@ from .._gradient import kept, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
-from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
+from .dequantize import weights, weights_backward
 from .matmul import as_matrix, product, row_sums
 from .qparams import code_range
 from .quantized_linear import check_tensors
@@ -34,15 +34,14 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     grad_x = grad_scale = grad_zero = grad_bias = None
     wide = widest(grad_y)  # as the forward has weights, and so that gradients are rounded once
     if ctx.needs_input_grad[0]:
-        w = dequantize_per_channel_group(*codes, dtype, group_size, wide.dtype, last_dim=in_features)
+        w = weights(*codes, dtype, group_size, wide.dtype, in_features)
         grad_x = product(wide, w).to(grad_y.dtype)
-    if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
+    learned = ctx.needs_input_grad[2:4]
+    if any(learned):
         grad_w = product(wide.t(), x.to(wide.dtype))
-        _, grad_scale, grad_zero = dequantize_per_channel_group_backward(grad_w, *codes, group_size, dtype=dtype)
+        _, grad_scale, grad_zero = weights_backward(grad_w, *codes, group_size, False, *learned, dtype)
     if bias is not None and ctx.needs_input_grad[4]:
         grad_bias = row_sums(grad_y, bias.dtype)
-    if not is_learned(zero_point):
-        grad_zero = None
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
 
