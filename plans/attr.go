@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,45 +30,35 @@ const (
 )
 
 var attrKinds = [...]struct {
-	name  string                      // in the support matrix
-	wants string                      // in errors; "": the attribute's words
-	parse func(a *attr, s string) any // the value, or nil
+	name  string                               // in the support matrix
+	wants string                               // in errors; "": the attribute's words
+	holds string                               // ... that go on so, where a number is beyond its type
+	parse func(a *attr, s string) (any, error) // such a number is strconv.ErrRange
 }{
-	intAttr: {"int", "a whole number", func(_ *attr, s string) any {
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return n
-		}
-		return nil
+	intAttr: {"int", "a whole number", " within -2^63 to 2^63 - 1", func(_ *attr, s string) (any, error) {
+		return strconv.ParseInt(s, 10, 64)
 	}},
-	floatAttr: {"float", "a number", func(_ *attr, s string) any {
-		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return f
-		}
-		return nil
+	floatAttr: {"float", "a number", " that f64 holds, up to 1.797693134862315e308, or inf", func(_ *attr, s string) (any, error) {
+		return strconv.ParseFloat(s, 64)
 	}},
-	boolAttr: {"bool", "true or false", func(_ *attr, s string) any {
+	boolAttr: {"bool", "true or false", "", func(_ *attr, s string) (any, error) {
 		if s == "true" || s == "false" {
-			return s == "true"
+			return s == "true", nil
 		}
-		return nil
+		return nil, strconv.ErrSyntax
 	}},
-	wordAttr: {"word", "", func(a *attr, s string) any {
+	wordAttr: {"word", "", "", func(a *attr, s string) (any, error) {
 		if slices.Contains(a.words, s) {
-			return s
+			return s, nil
 		}
-		return nil
+		return nil, strconv.ErrSyntax
 	}},
-	listAttr: {"list", "a list such as [1,32]", func(_ *attr, s string) any {
-		inner, opened := strings.CutPrefix(s, "[")
-		inner, closed := strings.CutSuffix(inner, "]")
-		if list, ok := parseList(inner); ok && opened && closed {
-			return list
-		}
-		return nil
+	listAttr: {"list", "a list such as [1,32]", " of whole numbers within -2^63 to 2^63 - 1", func(_ *attr, s string) (any, error) {
+		return parseList(s)
 	}},
 }
 
-func (a *attr) parse(s string) any { return attrKinds[a.kind].parse(a, s) }
+func (a *attr) parse(s string) (any, error) { return attrKinds[a.kind].parse(a, s) }
 
 // wants says in an error which values there are.
 func (a *attr) wants() string {
@@ -77,20 +68,37 @@ func (a *attr) wants() string {
 	return strings.Join(a.words, " or ")
 }
 
-// parseList reads whole numbers between commas; none are an empty list.
-func parseList(s string) ([]int64, bool) {
-	list := []int64{}
-	if s == "" {
-		return list, true
+// wanted is wants where a text does not parse.
+func (a *attr) wanted(err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return a.wants() + attrKinds[a.kind].holds
 	}
-	for _, f := range strings.Split(s, ",") {
+	return a.wants()
+}
+
+// parseList reads whole numbers between commas, in brackets; none are an empty list.
+func parseList(s string) ([]int64, error) {
+	inner, opened := strings.CutPrefix(s, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !opened || !closed {
+		return nil, strconv.ErrSyntax
+	}
+	list := []int64{}
+	if inner == "" {
+		return list, nil
+	}
+	var beyond error // told only if all else is right
+	for _, f := range strings.Split(inner, ",") {
 		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return nil, false
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			beyond = err
+		case err != nil:
+			return nil, err
 		}
 		list = append(list, n)
 	}
-	return list, true
+	return list, beyond
 }
 
 func formatAttr(v any) string {

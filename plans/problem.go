@@ -126,7 +126,7 @@ func (p *Problem) read(given map[string]string) error {
 		}
 		value, err := a.parse(v)
 		if err != nil {
-			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s%s", quoted(v), a.wants(), a.rangeWanted(err))
+			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s", quoted(v), a.wanted(err))
 		}
 		p.attrs[i] = value
 	}
