@@ -20,78 +20,27 @@ func maxPool2(c *build.Context) {
 	f32, i32 := types.Typ[types.Float32], types.Typ[types.Int32]
 	rowSignature(c, "maxPool2AVX2", "y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s", nil,
 		pointerTo(f32, "y"), pointerTo(i32, "at"), pointerTo(f32, "a"), pointerTo(f32, "b"), types.NewVar(0, nil, "first", i32), types.NewVar(0, nil, "w", i32))
-	y, at, a, b, n := param(c, "y"), param(c, "at"), param(c, "a"), param(c, "b"), param(c, "n")
-	broadcast := func(name string) reg.VecVirtual {
-		r, v := c.GP32(), c.YMM()
-		c.Load(c.Param(name), r)
-		c.VMOVD(r, v.AsX())
-		c.VPBROADCASTD(v.AsX(), v)
-		return v
-	}
-	table := func(name string, words ...uint32) operand.Mem {
-		m := c.StaticGlobal(name)
-		c.DataAttributes(attr.RODATA | attr.NOPTR)
-		for i, v := range words {
-			c.AddDatum(4*i, operand.U32(v))
-		}
-		return m
-	}
-	lanes := table("poolLanes", 0, 2, 8, 10, 4, 6, 12, 14)
-	masks := table("poolMasks", append(slices.Repeat([]uint32{0xffffffff}, 16), make([]uint32, 16)...)...)
-	pos, w := broadcast("first"), broadcast("w")
-	c.VPADDD(lanes, pos, pos)
-	one, sixteen := c.YMM(), c.YMM()
-	c.VPCMPEQD(one, one, one)
-	c.VPSRLD(operand.Imm(31), one, one)
-	c.VPSLLD(operand.Imm(4), one, sixteen)
-
-	best, where := c.YMM(), c.YMM()
-	consider := func(v, place reg.VecVirtual) {
-		take, real := c.YMM(), c.YMM()
-		c.VCMPPS(operand.Imm(notLessOrEqual), best, v, take)
-		c.VCMPPS(operand.Imm(ordered), best, best, real)
-		c.VANDPS(real, take, take)
-		c.VBLENDVPS(take, v, best, best)
-		c.VBLENDVPS(take, place, where, where)
-	}
-	windows := func(row func(base reg.GPVirtual) (lo, hi reg.VecVirtual)) {
-		part := func(base reg.GPVirtual) (even, odd reg.VecVirtual) {
-			lo, hi := row(base)
-			even, odd = c.YMM(), c.YMM()
-			c.VSHUFPS(operand.Imm(0x88), hi, lo, even)
-			c.VSHUFPS(operand.Imm(0xdd), hi, lo, odd)
-			return even, odd
-		}
-		even, odd := part(a)
-		place := c.YMM()
-		c.VMOVAPS(even, best)
-		c.VMOVAPS(pos, where)
-		c.VPADDD(one, pos, place)
-		consider(odd, place)
-		even, odd = part(b)
-		c.VPADDD(w, pos, place)
-		consider(even, place)
-		c.VPADDD(one, place, place)
-		consider(odd, place)
-		c.VPERMPD(operand.Imm(0xd8), best, best)
-		c.VPERMQ(operand.Imm(0xd8), where, where)
-	}
+	p := pooling{c: c, y: param(c, "y"), at: param(c, "at"), a: param(c, "a"), b: param(c, "b")}
+	n := param(c, "n")
+	lanes := words(c, "poolLanes", 0, 2, 8, 10, 4, 6, 12, 14)
+	masks := words(c, "poolMasks", append(slices.Repeat([]uint32{0xffffffff}, 16), make([]uint32, 16)...)...)
+	p.pos, p.w = p.broadcast("first"), p.broadcast("w")
+	c.VPADDD(lanes, p.pos, p.pos)
+	p.one = c.YMM()
+	sixteen := c.YMM()
+	c.VPCMPEQD(p.one, p.one, p.one)
+	c.VPSRLD(operand.Imm(31), p.one, p.one)
+	c.VPSLLD(operand.Imm(4), p.one, sixteen)
+	p.best, p.where = c.YMM(), c.YMM()
 
 	c.JMP(operand.LabelRef("test"))
 	c.Label("whole")
-	windows(func(base reg.GPVirtual) (lo, hi reg.VecVirtual) {
-		lo, hi = c.YMM(), c.YMM()
-		c.VMOVUPS(operand.Mem{Base: base}, lo)
-		c.VMOVUPS(operand.Mem{Base: base, Disp: 32}, hi)
-		return lo, hi
-	})
-	c.VMOVUPS(best, operand.Mem{Base: y})
-	c.VMOVUPS(where, operand.Mem{Base: at})
-	c.VPADDD(sixteen, pos, pos)
-	for _, r := range []reg.GPVirtual{y, at} {
+	p.whole()
+	c.VPADDD(sixteen, p.pos, p.pos)
+	for _, r := range []reg.GPVirtual{p.y, p.at} {
 		c.ADDQ(operand.I32(32), r)
 	}
-	for _, r := range []reg.GPVirtual{a, b} {
+	for _, r := range []reg.GPVirtual{p.a, p.b} {
 		c.ADDQ(operand.I32(64), r)
 	}
 	c.SUBQ(operand.I32(8), n)
@@ -99,9 +48,92 @@ func maxPool2(c *build.Context) {
 	c.CMPQ(n, operand.I32(8))
 	c.JGE(operand.LabelRef("whole"))
 
-	// What is left is loaded and stored under masks: of 2n, 2n-8 and n elements.
 	c.TESTQ(n, n)
 	c.JE(operand.LabelRef("done"))
+	p.some(n, masks)
+	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// words makes a table of them.
+func words(c *build.Context, name string, values ...uint32) operand.Mem {
+	m := c.StaticGlobal(name)
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i, v := range values {
+		c.AddDatum(4*i, operand.U32(v))
+	}
+	return m
+}
+
+// pooling is maxPool2 under construction.
+type pooling struct {
+	c           *build.Context
+	y, at, a, b reg.GPVirtual
+	pos, w, one reg.VecVirtual // the positions of the even elements of a, how far those of b are from them, 1
+	best, where reg.VecVirtual // the largest elements and their positions
+}
+
+func (p pooling) broadcast(name string) reg.VecVirtual {
+	r, v := p.c.GP32(), p.c.YMM()
+	p.c.Load(p.c.Param(name), r)
+	p.c.VMOVD(r, v.AsX())
+	p.c.VPBROADCASTD(v.AsX(), v)
+	return v
+}
+
+// consider takes elements that are larger than the best, or NaNs where these are none.
+func (p pooling) consider(v, place reg.VecVirtual) {
+	take, real := p.c.YMM(), p.c.YMM()
+	p.c.VCMPPS(operand.Imm(notLessOrEqual), p.best, v, take)
+	p.c.VCMPPS(operand.Imm(ordered), p.best, p.best, real)
+	p.c.VANDPS(real, take, take)
+	p.c.VBLENDVPS(take, v, p.best, p.best)
+	p.c.VBLENDVPS(take, place, p.where, p.where)
+}
+
+// windows finds the best of 8 windows, whose two rows row loads.
+func (p pooling) windows(row func(base reg.GPVirtual) (lo, hi reg.VecVirtual)) {
+	c := p.c
+	part := func(base reg.GPVirtual) (even, odd reg.VecVirtual) {
+		lo, hi := row(base)
+		even, odd = c.YMM(), c.YMM()
+		c.VSHUFPS(operand.Imm(0x88), hi, lo, even)
+		c.VSHUFPS(operand.Imm(0xdd), hi, lo, odd)
+		return even, odd
+	}
+	even, odd := part(p.a)
+	place := c.YMM()
+	c.VMOVAPS(even, p.best)
+	c.VMOVAPS(p.pos, p.where)
+	c.VPADDD(p.one, p.pos, place)
+	p.consider(odd, place)
+	even, odd = part(p.b)
+	c.VPADDD(p.w, p.pos, place)
+	p.consider(even, place)
+	c.VPADDD(p.one, place, place)
+	p.consider(odd, place)
+	c.VPERMPD(operand.Imm(0xd8), p.best, p.best)
+	c.VPERMQ(operand.Imm(0xd8), p.where, p.where)
+}
+
+// whole emits 8 windows.
+func (p pooling) whole() {
+	c := p.c
+	p.windows(func(base reg.GPVirtual) (lo, hi reg.VecVirtual) {
+		lo, hi = c.YMM(), c.YMM()
+		c.VMOVUPS(operand.Mem{Base: base}, lo)
+		c.VMOVUPS(operand.Mem{Base: base, Disp: 32}, hi)
+		return lo, hi
+	})
+	c.VMOVUPS(p.best, operand.Mem{Base: p.y})
+	c.VMOVUPS(p.where, operand.Mem{Base: p.at})
+}
+
+// some emits fewer, n: they are loaded and stored under masks, of 2n, 2n-8 and n
+// elements.
+func (p pooling) some(n reg.GPVirtual, masks operand.Mem) {
+	c := p.c
 	ones, end := c.GP64(), c.GP64()
 	c.LEAQ(masks, ones)
 	mask := func(at int) reg.VecVirtual {
@@ -114,7 +146,7 @@ func maxPool2(c *build.Context) {
 	c.NEGQ(end)
 	c.ADDQ(ones, end) // where masks of 2n elements begin, less 16
 	first, second := mask(16), mask(16+8)
-	windows(func(base reg.GPVirtual) (lo, hi reg.VecVirtual) {
+	p.windows(func(base reg.GPVirtual) (lo, hi reg.VecVirtual) {
 		lo, hi = c.YMM(), c.YMM()
 		c.VMASKMOVPS(operand.Mem{Base: base}, first, lo)
 		c.VMASKMOVPS(operand.Mem{Base: base, Disp: 32}, second, hi)
@@ -125,9 +157,6 @@ func maxPool2(c *build.Context) {
 	c.NEGQ(end)
 	c.ADDQ(ones, end) // of n elements
 	store := mask(16)
-	c.VMASKMOVPS(best, store, operand.Mem{Base: y})
-	c.VMASKMOVPS(where, store, operand.Mem{Base: at})
-	c.Label("done")
-	c.VZEROUPPER()
-	c.RET()
+	c.VMASKMOVPS(p.best, store, operand.Mem{Base: p.y})
+	c.VMASKMOVPS(p.where, store, operand.Mem{Base: p.at})
 }
