@@ -42,29 +42,16 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 		"are then.")
 	pixels, weights, n, sums := param(c, "pixels"), param(c, "weights"), param(c, "n"), param(c, "sums")
 	dy, count, full, pitch := param(c, "dy"), param(c, "count"), param(c, "full"), param(c, "pitch")
-	k := &kernel{c: c, isa: isa, compute: compute, group: 1}
-	bytes := width * compute.size
-	pieces, g := tapPieces(c, isa, bytes, compute.size), tapPieces(c, isa, bytes, compute.size)
-	move, multiply, add, repeat := k.ps("VMOVU"), k.ps("VMUL"), k.ps("VADD"), map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()]
-	if width == 1 {
-		move, multiply, add = k.scalar("VMOV"), k.scalar("VMUL"), k.scalar("VADD")
-	}
-	each := func(f func(i, disp int)) {
-		disp := 0
-		for i, p := range pieces {
-			f(i, disp)
-			disp += int(p.Size())
-		}
-	}
+	t := newTapAdder(c, isa, compute, width)
 	c.Label("position")
 	c.TESTQ(n, n)
 	c.JLE(operand.LabelRef("done"))
-	each(func(i, disp int) { k.emit(move, operand.Mem{Base: dy, Disp: disp}, g[i]) })
-	w := tapPieces(c, isa, min(bytes, isa.bytes), compute.size)[0]
+	t.each(func(i, disp int) { t.emit(t.move, operand.Mem{Base: dy, Disp: disp}, t.g[i]) })
+	t.w = tapPieces(c, isa, min(t.bytes, isa.bytes), compute.size)[0]
 	pixel, weight, left, at, offset := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	in := func(disp int) operand.Mem { return operand.Mem{Base: sums, Index: offset, Scale: 1, Disp: disp} }
 	if width == 1 {
-		in = func(int) operand.Mem { return operand.Mem{Base: sums, Index: at, Scale: uint8(bytes)} }
+		in = func(int) operand.Mem { return operand.Mem{Base: sums, Index: at, Scale: uint8(t.bytes)} }
 	}
 	c.MOVQ(pixels, pixel)
 	c.MOVQ(weights, weight)
@@ -74,21 +61,13 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.TESTQ(at, at)
 	c.JLT(operand.LabelRef("skip"))
 	if width > 1 {
-		c.IMUL3Q(operand.U32(bytes), at, offset)
-		k.emit(repeat, operand.Mem{Base: weight}, w)
+		c.IMUL3Q(operand.U32(t.bytes), at, offset)
 	}
-	each(func(i, disp int) {
-		if width > 1 {
-			k.emit(multiply, sameSize(w, pieces[i]), g[i], pieces[i])
-		} else {
-			k.emit(multiply, operand.Mem{Base: weight}, g[i], pieces[i])
-		}
-		k.emit(add, in(disp), pieces[i], pieces[i])
-	})
+	t.add(weight, in)
 	c.ADDB(operand.Imm(1), operand.Mem{Base: count, Index: at, Scale: 1})
 	c.JEQ(operand.LabelRef("full"))
 	c.Label("store")
-	each(func(i, disp int) { k.emit(move, pieces[i], in(disp)) })
+	t.each(func(i, disp int) { t.emit(t.move, t.pieces[i], in(disp)) })
 	c.Label("skip")
 	c.ADDQ(pitch, pixel)
 	c.LEAQ(operand.Mem{Base: weight, Index: pitch, Scale: uint8(compute.size / 4)}, weight)
@@ -96,28 +75,81 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.JNE(operand.LabelRef("tap"))
 	c.ADDQ(operand.Imm(4), pixels)
 	c.ADDQ(operand.Imm(uint64(compute.size)), weights)
-	c.ADDQ(operand.U32(bytes), dy)
+	c.ADDQ(operand.U32(t.bytes), dy)
 	c.DECQ(n)
 	c.JMP(operand.LabelRef("position"))
 
 	c.Label("full")
-	to, chunks, list := c.GP64(), place(c, "chunks"), place(c, "list")
-	c.MOVQ(chunks, to)
-	each(func(i, disp int) {
-		k.emit(move, pieces[i], operand.Mem{Base: to, Disp: disp})
-		k.emit(k.bits("VPXOR"), pieces[i], pieces[i], pieces[i])
-	})
-	c.ADDQ(operand.U32(bytes), chunks)
-	c.MOVQ(list, to)
-	c.MOVQ(at, operand.Mem{Base: to})
-	c.MOVQ(full, operand.Mem{Base: to, Disp: 8})
-	c.ADDQ(operand.Imm(16), list)
-	c.INCQ(full)
+	t.putAway(at, full)
 	c.JMP(operand.LabelRef("store"))
 	c.Label("done")
 	c.Store(full, c.ReturnIndex(0))
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// tapAdder is tapAdd under construction.
+type tapAdder struct {
+	*kernel
+	width, bytes         int              // of a pixel: channels, and what they take
+	pieces, g            []reg.VecVirtual // a pixel's sums; dy
+	w                    reg.VecVirtual   // the weight
+	move, multiply, plus string           // instructions
+}
+
+func newTapAdder(c *build.Context, isa *isa, compute *storage, width int) *tapAdder {
+	bytes := width * compute.size
+	t := &tapAdder{
+		kernel: &kernel{c: c, isa: isa, compute: compute, group: 1}, width: width, bytes: bytes,
+		pieces: tapPieces(c, isa, bytes, compute.size), g: tapPieces(c, isa, bytes, compute.size),
+	}
+	t.move, t.multiply, t.plus = t.ps("VMOVU"), t.ps("VMUL"), t.ps("VADD")
+	if width == 1 {
+		t.move, t.multiply, t.plus = t.scalar("VMOV"), t.scalar("VMUL"), t.scalar("VADD")
+	}
+	return t
+}
+
+// each ranges over a pixel's pieces, and where they lie.
+func (t *tapAdder) each(f func(i, disp int)) {
+	disp := 0
+	for i, p := range t.pieces {
+		f(i, disp)
+		disp += int(p.Size())
+	}
+}
+
+// add makes the sums of a tap's pixel.
+func (t *tapAdder) add(weight reg.GPVirtual, in func(disp int) operand.Mem) {
+	from := operand.Mem{Base: weight}
+	if t.width > 1 {
+		t.emit(t.broadcast(), from, t.w)
+	}
+	t.each(func(i, disp int) {
+		if t.width > 1 {
+			t.emit(t.multiply, sameSize(t.w, t.pieces[i]), t.g[i], t.pieces[i])
+		} else {
+			t.emit(t.multiply, from, t.g[i], t.pieces[i])
+		}
+		t.emit(t.plus, in(disp), t.pieces[i], t.pieces[i])
+	})
+}
+
+// putAway moves the sums of the pixel at a place to the list of full chunks.
+func (t *tapAdder) putAway(at, full reg.GPVirtual) {
+	c := t.c
+	to, chunks, list := c.GP64(), place(c, "chunks"), place(c, "list")
+	c.MOVQ(chunks, to)
+	t.each(func(i, disp int) {
+		t.emit(t.move, t.pieces[i], operand.Mem{Base: to, Disp: disp})
+		t.emit(t.bits("VPXOR"), t.pieces[i], t.pieces[i], t.pieces[i])
+	})
+	c.ADDQ(operand.U32(t.bytes), chunks)
+	c.MOVQ(list, to)
+	c.MOVQ(at, operand.Mem{Base: to})
+	c.MOVQ(full, operand.Mem{Base: to, Disp: 8})
+	c.ADDQ(operand.Imm(16), list)
+	c.INCQ(full)
 }
 
 // tapPieces returns registers for so many bytes, or for a single element.

@@ -57,50 +57,34 @@ func dotsVNNI(c *build.Context) {
 // dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does: x is
 // shifted by 128, and what that adds is taken off again.
 func dotVNNI(c *build.Context, rows int, first bool) {
-	x := rowsApart(c, param(c, "x"), param(c, "xStride"), rows)
-	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
+	t := vnniTile{
+		c: c, x: rowsApart(c, param(c, "x"), param(c, "xStride"), rows),
+		w: rowsApart(c, param(c, "w"), param(c, "wStride"), 4),
+	}
 	k, acc, accStride, correction := param(c, "k"), param(c, "acc"), param(c, "accStride"), param(c, "correction")
-	flip := c.ZMM()
+	t.flip = c.ZMM()
 	bits := c.GP64()
 	c.MOVQ(operand.I64(0x80808080), bits)
-	c.VPBROADCASTD(bits.As32(), flip)
+	c.VPBROADCASTD(bits.As32(), t.flip)
 	count := rows
 	if first {
-		count++ // of 128 in place of x
+		count++
 	}
-	sum := make([][4]reg.VecVirtual, count)
-	for i := range sum {
-		for j := range sum[i] {
-			sum[i][j] = c.ZMM()
-			c.VPXORD(sum[i][j], sum[i][j], sum[i][j])
+	t.sum = make([][4]reg.VecVirtual, count)
+	for i := range t.sum {
+		for j := range t.sum[i] {
+			t.sum[i][j] = c.ZMM()
+			c.VPXORD(t.sum[i][j], t.sum[i][j], t.sum[i][j])
 		}
 	}
 	mask := c.K()
-	at := c.GP64()
-	c.XORQ(at, at)
-	step := func(load func(from operand.Mem, to reg.VecVirtual)) {
-		var wv [4]reg.VecVirtual
-		for j := range wv {
-			wv[j] = c.ZMM()
-			load(operand.Mem{Base: w[j], Index: at, Scale: 1}, wv[j])
-		}
-		xv := c.ZMM()
-		for i := range x {
-			load(operand.Mem{Base: x[i], Index: at, Scale: 1}, xv)
-			c.VPXORD(flip, xv, xv)
-			for j := range wv {
-				vpdpbusd(c, wv[j], xv, sum[i][j])
-			}
-		}
-		for j := 0; first && j < len(wv); j++ {
-			vpdpbusd(c, wv[j], flip, sum[rows][j])
-		}
-	}
+	t.at = c.GP64()
+	c.XORQ(t.at, t.at)
 	c.Label("block")
 	c.CMPQ(k, operand.Imm(64))
 	c.JLT(operand.LabelRef("rest"))
-	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
-	c.ADDQ(operand.Imm(64), at)
+	t.step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
+	c.ADDQ(operand.Imm(64), t.at)
 	c.SUBQ(operand.Imm(64), k)
 	c.JMP(operand.LabelRef("block"))
 	c.Label("rest")
@@ -109,32 +93,64 @@ func dotVNNI(c *build.Context, rows int, first bool) {
 	c.MOVQ(operand.I64(-1), bits)
 	c.BZHIQ(k, bits, bits)
 	c.KMOVQ(bits, mask)
-	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
+	t.step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
 	c.Label("done")
-	total := func(sum [4]reg.VecVirtual) reg.Register {
-		var y [4]reg.VecVirtual
-		for j := range y {
-			y[j] = c.YMM()
-			c.VEXTRACTI64X4(operand.Imm(1), sum[j], y[j])
-			c.VPADDD(sum[j].AsY(), y[j], y[j])
-		}
-		return foldRows(c, y, c.VEXTRACTI32X4).AsX()
-	}
 	corrected := c.XMM()
 	if first {
-		c.VMOVDQU32(total(sum[rows]), corrected)
+		c.VMOVDQU32(t.total(rows), corrected)
 		c.VMOVDQU32(corrected, operand.Mem{Base: correction})
 	} else {
 		c.VMOVDQU32(operand.Mem{Base: correction}, corrected)
 	}
-	for _, sum := range sum[:rows] {
-		y := total(sum)
+	for i := range rows {
+		y := t.total(i)
 		c.VPSUBD(corrected, y, y)
 		c.VMOVDQU32(y, operand.Mem{Base: acc})
 		c.ADDQ(accStride, acc)
 	}
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// vnniTile is dotVNNI under construction.
+type vnniTile struct {
+	c    *build.Context
+	x, w []reg.GPVirtual     // the first elements of rows
+	at   reg.GPVirtual       // how many are done
+	flip reg.VecVirtual      // 128 in each byte: what x is shifted by
+	sum  [][4]reg.VecVirtual // of each row of x, and of flip in place of one if it is wanted
+}
+
+// step adds the products of 64 elements of each row, or of fewer.
+func (t *vnniTile) step(load func(from operand.Mem, to reg.VecVirtual)) {
+	var w [4]reg.VecVirtual
+	for j := range w {
+		w[j] = t.c.ZMM()
+		load(operand.Mem{Base: t.w[j], Index: t.at, Scale: 1}, w[j])
+	}
+	x := t.c.ZMM()
+	for i, sum := range t.sum {
+		row := t.flip
+		if i < len(t.x) {
+			row = x
+			load(operand.Mem{Base: t.x[i], Index: t.at, Scale: 1}, x)
+			t.c.VPXORD(t.flip, x, x)
+		}
+		for j := range w {
+			vpdpbusd(t.c, w[j], row, sum[j])
+		}
+	}
+}
+
+// total returns the four sums of a row.
+func (t *vnniTile) total(row int) reg.Register {
+	var y [4]reg.VecVirtual
+	for j, sum := range t.sum[row] {
+		y[j] = t.c.YMM()
+		t.c.VEXTRACTI64X4(operand.Imm(1), sum, y[j])
+		t.c.VPADDD(sum.AsY(), y[j], y[j])
+	}
+	return foldRows(t.c, y, t.c.VEXTRACTI32X4).AsX()
 }
 
 // foldRows returns the sum of the elements of each of 4 registers.
