@@ -122,13 +122,17 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 
 func buildQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	m := mapping{q: grouped(p, 0).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3}
-	if p.Types[3].Packed() {
-		m.buildPacked(p, to, 3, 0, "quantize_packed")
-	} else {
-		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[0], p.Types[3])))
-	}
+	quantize(p, to, mapping{q: grouped(p, 0).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3})
 	return nil
+}
+
+// quantize maps numbers to codes.
+func quantize(p *Problem, to *Program, m mapping) {
+	if p.Types[m.out].Packed() {
+		m.buildPacked(p, to, m.out, m.in, "quantize_packed")
+	} else {
+		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[m.in], p.Types[m.out])))
+	}
 }
 
 func buildQuantizeBackward(p *Problem, to *Program) error {
@@ -190,23 +194,22 @@ func buildDequantizeBackward(p *Problem, to *Program) error {
 }
 
 func buildChooseQParams(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 1, dz: 2, symmetric: p.Bool("symmetric")}
-	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
+	chooseQParams(p, to, 1, 2)
 	return nil
+}
+
+// chooseQParams chooses the parameters of the first argument; scale and zero are the
+// numbers of theirs.
+func chooseQParams(p *Problem, to *Program, scale, zero int) {
+	to.Compute = p.Types[0].Compute()
+	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
+	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them.
 func buildDynamicQuantize(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 2, dz: 3, symmetric: p.Bool("symmetric")}
-	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
-	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 2, zero: 3, out: 1}
-	if p.Types[1].Packed() {
-		m.buildPacked(p, to, 1, 0, "quantize_packed")
-	} else {
-		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[0], p.Types[1])))
-	}
+	chooseQParams(p, to, 2, 3)
+	quantize(p, to, mapping{q: grouped(p, 0), in: 0, x: -1, scale: 2, zero: 3, out: 1})
 	return nil
 }
 
