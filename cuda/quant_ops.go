@@ -7,10 +7,10 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// grouped is what a problem says about its groups and codes. shape is the
-// number of the argument that has the shape.
-func grouped(p *Problem, shape int) (q quantArgs) {
-	q = quantOf(p.Shapes[shape], p.Block)
+// grouped is what a problem says about its groups and codes: the first argument has
+// the shape.
+func grouped(p *Problem) (q quantArgs) {
+	q = quantOf(p.Shapes[0], p.Block)
 	q.lo, q.hi = float64(p.Int("qmin")), float64(p.Int("qmax"))
 	return q
 }
@@ -122,7 +122,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 
 func buildQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	quantize(p, to, mapping{q: grouped(p, 0).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3})
+	quantize(p, to, mapping{q: grouped(p).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3})
 	return nil
 }
 
@@ -137,14 +137,14 @@ func quantize(p *Problem, to *Program, m mapping) {
 
 func buildQuantizeBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
-	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4}
+	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4}
 	m.build(p, to, to.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
 	return nil
 }
 
 func buildDequantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[3].Compute()
-	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3}
 	if p.Types[0].Packed() {
 		m.buildPacked(p, to, 0, 3, "dequantize_packed")
 	} else {
@@ -155,7 +155,7 @@ func buildDequantize(p *Problem, to *Program) error {
 
 func buildFakeQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3}
 	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
 	return nil
 }
@@ -183,13 +183,13 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
-	backward(p, to, grouped(p, 0).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
+	backward(p, to, grouped(p).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
 	return nil
 }
 
 func buildDequantizeBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	backward(p, to, grouped(p, 0), -1, "dequantize", 1)
+	backward(p, to, grouped(p), -1, "dequantize", 1)
 	return nil
 }
 
@@ -202,14 +202,14 @@ func buildChooseQParams(p *Problem, to *Program) error {
 // numbers of theirs.
 func chooseQParams(p *Problem, to *Program, scale, zero int) {
 	to.Compute = p.Types[0].Compute()
-	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
+	s := summing{q: grouped(p), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
 	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them.
 func buildDynamicQuantize(p *Problem, to *Program) error {
 	chooseQParams(p, to, 2, 3)
-	quantize(p, to, mapping{q: grouped(p, 0), in: 0, x: -1, scale: 2, zero: 3, out: 1})
+	quantize(p, to, mapping{q: grouped(p), in: 0, x: -1, scale: 2, zero: 3, out: 1})
 	return nil
 }
 
