@@ -61,7 +61,7 @@ func buildAffine[C cpu.Compute](pl *plan) error {
 	part := func(c *call, w *worker, number int64) {
 		theta, image := &c.args[0], number/parts
 		size := theta.DType.Size()
-		kernel(g.run(c, w, &c.args[1], image, number%parts*affinePart, affinePart), cpu.Rows{
+		kernel(g.run(w, &c.args[1], image, number%parts*affinePart, affinePart), cpu.Rows{
 			Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
 			RowStride: theta.Stride(1) * size,
 		})
@@ -98,7 +98,7 @@ func (g *affine[C]) positions() int64 { return g.size[0] * g.size[1] * g.size[2]
 func (g *affine[C]) cost() int64      { return g.positions() * g.batch * 4 }
 
 // run describes positions of an image from start on, as many as n if there are.
-func (g *affine[C]) run(c *call, w *worker, grid *tensor.View, image, start, n int64) *cpu.AffineRun {
+func (g *affine[C]) run(w *worker, grid *tensor.View, image, start, n int64) *cpu.AffineRun {
 	r := &w.ownArgs().affine
 	size := grid.DType.Size()
 	*r = cpu.AffineRun{

@@ -51,7 +51,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), sums*blocks)
 	}
 	part := func(c *call, w *worker, number int64) {
-		kernel(g.run(c, w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
+		kernel(g.run(w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
 	join := func(c *call, w *worker, sum int64) {
 		tree := cpu.TreeOf[C](&w.scratch, 0)
