@@ -127,8 +127,8 @@ func nearestAdd(c *build.Context, compute *storage, channels int) {
 	if channels == 1 {
 		places, move, add = 1, k.scalar("VMOV"), k.scalar("VADD")
 	}
-	bytes, size := places*compute.size, compute.size
-	g := tapPieces(c, isas[1], bytes, size)[0]
+	bytes := places * compute.size
+	g := tapPieces(c, isas[1], bytes)[0]
 	i, at, offset := c.GP64(), c.GP64(), c.GP64()
 	sum := operand.Mem{Base: sums, Index: offset, Scale: uint8(min(bytes, 8))}
 	c.XORQ(i, i)

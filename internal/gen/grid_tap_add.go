@@ -47,7 +47,7 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.TESTQ(n, n)
 	c.JLE(operand.LabelRef("done"))
 	t.each(func(i, disp int) { t.emit(t.move, operand.Mem{Base: dy, Disp: disp}, t.g[i]) })
-	t.w = tapPieces(c, isa, min(t.bytes, isa.bytes), compute.size)[0]
+	t.w = tapPieces(c, isa, min(t.bytes, isa.bytes))[0]
 	pixel, weight, left, at, offset := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	in := func(disp int) operand.Mem { return operand.Mem{Base: sums, Index: offset, Scale: 1, Disp: disp} }
 	if width == 1 {
@@ -101,7 +101,7 @@ func newTapAdder(c *build.Context, isa *isa, compute *storage, width int) *tapAd
 	bytes := width * compute.size
 	t := &tapAdder{
 		kernel: &kernel{c: c, isa: isa, compute: compute, group: 1}, width: width, bytes: bytes,
-		pieces: tapPieces(c, isa, bytes, compute.size), g: tapPieces(c, isa, bytes, compute.size),
+		pieces: tapPieces(c, isa, bytes), g: tapPieces(c, isa, bytes),
 	}
 	t.move, t.multiply, t.plus = t.ps("VMOVU"), t.ps("VMUL"), t.ps("VADD")
 	if width == 1 {
@@ -153,7 +153,7 @@ func (t *tapAdder) putAway(at, full reg.GPVirtual) {
 }
 
 // tapPieces returns registers for so many bytes, or for a single element.
-func tapPieces(c *build.Context, isa *isa, bytes, size int) (pieces []reg.VecVirtual) {
+func tapPieces(c *build.Context, isa *isa, bytes int) (pieces []reg.VecVirtual) {
 	for bytes > 0 {
 		var v reg.VecVirtual
 		switch {
