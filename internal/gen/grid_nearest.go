@@ -122,13 +122,13 @@ func nearestAdd(c *build.Context, compute *storage, channels int) {
 		"to list; it returns how many there are then.")
 	pixels, n, sums, count := param(c, "pixels"), param(c, "n"), param(c, "sums"), param(c, "count")
 	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
-	k := &kernel{c: c, isa: isas[1], compute: compute, group: 1}
+	k := &kernel{c: c, isa: avx2, compute: compute, group: 1}
 	places, move, add := 4, k.ps("VMOVU"), k.ps("VADD")
 	if channels == 1 {
 		places, move, add = 1, k.scalar("VMOV"), k.scalar("VADD")
 	}
 	bytes := places * compute.size
-	g := tapPieces(c, isas[1], bytes)[0]
+	g := tapPieces(c, avx2, bytes)[0]
 	i, at, offset := c.GP64(), c.GP64(), c.GP64()
 	sum := operand.Mem{Base: sums, Index: offset, Scale: uint8(min(bytes, 8))}
 	c.XORQ(i, i)

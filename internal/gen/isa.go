@@ -17,11 +17,13 @@ type isa struct {
 	held   int // registers that may hold accumulators
 }
 
+var (
+	avx512 = &isa{"AVX512", 64, true, "VRNDSCALE", func(c *build.Context) reg.VecVirtual { return c.ZMM() }, 4, 8}
+	avx2   = &isa{"AVX2", 32, false, "VROUND", func(c *build.Context) reg.VecVirtual { return c.YMM() }, 2, 0}
+)
+
 // isas lists the instruction sets that rows are generated for, best first.
-var isas = []*isa{
-	{"AVX512", 64, true, "VRNDSCALE", func(c *build.Context) reg.VecVirtual { return c.ZMM() }, 4, 8},
-	{"AVX2", 32, false, "VROUND", func(c *build.Context) reg.VecVirtual { return c.YMM() }, 2, 0},
-}
+var isas = []*isa{avx512, avx2}
 
 // storage is a type that elements have in memory.
 type storage struct {

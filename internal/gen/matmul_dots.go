@@ -16,7 +16,7 @@ import (
 
 // matmulDots is matmuls of pairs, and what makes them.
 func matmulDots(c *build.Context) {
-	k := &kernel{c: c, isa: isas[0], compute: f32, out: f32, lanes: 16, dots: true}
+	k := &kernel{c: c, isa: avx512, compute: f32, out: f32, lanes: 16, dots: true}
 	for i, name := range []string{"matmulDotsAVX512", "matmulHalfDotsAVX512"} {
 		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
 			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")

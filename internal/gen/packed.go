@@ -11,7 +11,7 @@ const packedCodes = 32
 // packed has the kernels of 4-bit codes: bits are moved, so that AVX2 is
 // enough for all.
 func packed(c *build.Context) {
-	k := &kernel{c: c, globals: newTables(), isa: isas[1]}
+	k := &kernel{c: c, globals: newTables(), isa: avx2}
 	words := func(w uint16) memory {
 		return k.table(map[uint16]string{0x0F0F: "lowHalves", 0x00FF: "lowBytes", 0x0808: "signs"}[w], operand.U16(w))
 	}

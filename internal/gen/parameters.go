@@ -86,7 +86,7 @@ func chooseParameters(c *build.Context) {
 		name := map[bool]string{true: "chooseSymmetricAVX2", false: "chooseAsymmetricAVX2"}[symmetric]
 		beginFunction(c, name, "func(lo, hi *float32, n int, qmin, qmax, span float32)",
 			name+" makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;", "span is what ranges are divided by.")
-		k := &kernel{c: c, isa: isas[1], compute: f32, lanes: 8, group: 1}
+		k := &kernel{c: c, isa: avx2, compute: f32, lanes: 8, group: 1}
 		lo, hi, span, zero, one := param(c, "lo"), param(c, "hi"), k.spreadParam("span"), k.vector(), k.vector()
 		k.emit("VXORPS", zero, zero, zero)
 		k.emit("VPCMPEQD", one, one, one)
@@ -138,7 +138,7 @@ func loadParameters(c *build.Context) {
 func (p parameter) loader(c *build.Context, name, doc string, rounded bool) {
 	name += "AVX2" + p.name
 	beginFunction(c, name, "func(to *float32, from *byte, n int, lo, hi float32)", name+" "+doc)
-	k := &kernel{c: c, isa: isas[1], compute: f32, lanes: 8, group: 1}
+	k := &kernel{c: c, isa: avx2, compute: f32, lanes: 8, group: 1}
 	to, from, n := param(c, "to"), param(c, "from"), param(c, "n")
 	finish := func(reg.Register) {}
 	if rounded {

@@ -170,7 +170,7 @@ func quickParams(c *build.Context) {
 	c.ANDL(bits.As32(), mask)
 	c.ORL(mask, refused)
 
-	q := (&kernel{c: c, isa: isas[1], compute: f32}).makeQuick(scale, zero, lo, hi, one)
+	q := (&kernel{c: c, isa: avx2, compute: f32}).makeQuick(scale, zero, lo, hi, one)
 	c.VMOVUPS(q.first, at("first"))
 	c.VMOVUPS(q.last, at("last"))
 	c.VMOVUPS(q.inverse, at("inverse"))
