@@ -4,7 +4,7 @@ granularities. `per_channel_group` is torch's name of what the plans call per_gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
+
+if TYPE_CHECKING:
+    from .._op import Op
 
 
 @dataclass(frozen=True)
@@ -73,22 +76,24 @@ def is_float8(dtype: Any) -> bool:
     return isinstance(dtype, torch.dtype) and dtype in FLOAT8
 
 
-def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+def without_zero_point(op: Op, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     """The arguments with None for the zero point, which stands at this place. 8-bit float codes have a scale
     only: it has to be None, 0, or an integer tensor that eager code finds to be all 0. Their bounds, which come
     after it, may be floats, as torch.finfo has them."""
     zero_point = args[at]
-    name = "zero_point" if op.startswith(("fake", "quantize_per_tensor", "dequantize_per_tensor")) else "zero_points"
+    name = op.names["zero_point"]
     if zero_point is not None and not isinstance(zero_point, (int, Tensor)):
-        raise TypeError(f"{op}: {name} must be None, not {spell(zero_point)}: 8-bit float codes have a scale only")
+        raise TypeError(f"{op.name}: {name} must be None, not {spell(zero_point)}: 8-bit float codes have a scale only")
     if isinstance(zero_point, Tensor):
-        check_dense(op, **{name: zero_point})
+        check_dense(op.name, **{name: zero_point})
         is_traced = is_dynamo_compiling() or isinstance(zero_point, FakeTensor)  # where no value is known either
         is_zero = not zero_point.is_floating_point() and not is_traced
         is_zero = is_zero and (zero_point.is_meta or not zero_point.any())  # nobody knows a meta tensor's values
     else:
         is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)
     if not is_zero:
-        raise ValueError(f"{op}: 8-bit float codes have a scale only; want {name}=None (or integers that are all 0)")
+        raise ValueError(
+            f"{op.name}: 8-bit float codes have a scale only; want {name}=None (or integers that are all 0)"
+        )
     bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
     return (*args[:at], None, *bounds, *args[at + 4 :])

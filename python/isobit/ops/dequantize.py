@@ -81,20 +81,18 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
-        raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
+        raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
     came = args[0].dtype
     if not isinstance(dtype, torch.dtype):
-        raise TypeError(
-            f"dequantize_{name}: dtype must be a torch.dtype, not {spell(dtype)}; want {came}, that of input"
-        )
+        raise TypeError(f"{op.name}: dtype must be a torch.dtype, not {spell(dtype)}; want {came}, that of input")
     if came != dtype:
         check_codes(op, args[0])
     if dtype in PACKED and came != torch.uint8:
-        raise ValueError(f"dequantize_{name}: input is {came}; want torch.uint8 for dtype={dtype}")
+        raise ValueError(f"{op.name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:
-        raise ValueError(f"dequantize_{name}: dtype is {dtype}; want {came}, that of input")
+        raise ValueError(f"{op.name}: dtype is {dtype}; want {came}, that of input")
     if is_float8(dtype):
-        args = without_zero_point(f"dequantize_{name}", args, 2)
+        args = without_zero_point(op, args, 2)
     if out is not None:
         return write_out(op, out, *args)
     return op.apply(*args)
@@ -201,11 +199,12 @@ def dequantize_per_channel_group(
 
 
 def gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
+    op = _OPS[name][1]
     scale, zero_point = args[2:4]
     if is_float8(getattr(args[1], "dtype", None)):
-        args = without_zero_point(f"dequantize_{name}_backward", args, 3)
+        args = without_zero_point(op, args, 3)
     wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
-    return _OPS[name][1](*args, *wants, dtype, *[True] * GRANULARITIES[name].group)
+    return op(*args, *wants, dtype, *[True] * GRANULARITIES[name].group)
 
 
 def weights(*args: Any) -> Tensor:

@@ -83,12 +83,8 @@ def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *a
     """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
-        raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
-    if code_dtype is None:
-        args = (*args, "int")
-    else:
-        named = f"fake_quantize_{_NAMES[name]}"
-        args = without_zero_point(named, (*args, code_name(named, code_dtype)), 2)
+        raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
+    args = (*args, "int") if code_dtype is None else without_zero_point(op, (*args, code_name(op.name, code_dtype)), 2)
     if out is not None:
         return write_out(op, out, *args)
     return op.apply(*args)
@@ -197,7 +193,7 @@ def gradients(
     op = _OPS[name][1]
     code = code_name(op.name, code_dtype)
     if code != "int":
-        args = without_zero_point(op.name, args, 3)
+        args = without_zero_point(op, args, 3)
     _, _, scale, zero_point = args[:4]
     wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
     return op(*args, rounding, grad_factor, *wants, code)

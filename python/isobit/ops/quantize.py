@@ -61,9 +61,9 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
-        raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
+        raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
     if is_float8(dtype):
-        args = without_zero_point(f"quantize_{name}", args, 2)
+        args = without_zero_point(op, args, 2)
     if out is not None:
         return write_out(op, out, *args)
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
@@ -172,10 +172,11 @@ def quantize_per_channel_group(
 
 
 def gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.dtype | None) -> Tensor:
-    code = code_name(f"quantize_{name}_backward", code_dtype)
+    op = _OPS[name][1]
+    code = code_name(op.name, code_dtype)
     if code != "int":
-        args = without_zero_point(f"quantize_{name}_backward", args, 3)
-    return _OPS[name][1](*args, rounding, code)
+        args = without_zero_point(op, args, 3)
+    return op(*args, rounding, code)
 
 
 def quantize_per_tensor_backward(
