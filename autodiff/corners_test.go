@@ -11,7 +11,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Each test here holds a corner that was once wrong.
+// Corners where shapes, types and the life of a graph meet.
 
 // summed differentiates the sum of y and returns the gradients of leaves.
 func summed(t *testing.T, ad *Autodiff[*CPU, Strategy], y Float[adf], leaves ...Float[adf]) (all []Float[*CPU]) {

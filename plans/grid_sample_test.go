@@ -99,7 +99,7 @@ func waysOfGridSample(t *testing.T, mode string, types []string, channelCounts [
 }
 
 // The gradient of the grid alone, of small images with more channels than fold
-// at once: those from the 17th on were once left out.
+// at once: those from the 17th on count, too.
 func TestGridGradientOfManyChannels(t *testing.T) {
 	for _, channels := range []int{16, 17, 33} {
 		text := fmt.Sprintf("grid_sample_backward grad_output=f32[1,%[1]d,7,4] grad_input=none align_corners=true input=f32[1,%[1]d,3,7] grid=f32[1,7,4,2]", channels)
