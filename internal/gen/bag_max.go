@@ -146,7 +146,7 @@ func (m *bagMax) sources() func(v, part int) reg.VecVirtual {
 		index, to, gather := m.number[v], m.source, "VPGATHERQQ"
 		if !m.double() {
 			index, gather = m.half(), "VPGATHERDQ"
-			m.emit(map[bool]string{true: "VEXTRACTI64X4", false: "VEXTRACTI128"}[m.isa.masks], part, m.number[v], index)
+			m.emit(either(m.isa.masks, "VEXTRACTI64X4", "VEXTRACTI128"), part, m.number[v], index)
 		}
 		m.emit(m.bits("VPXOR"), to, to, to)
 		at := memory{operand.Mem{Base: from, Index: index, Scale: 8}}

@@ -181,7 +181,7 @@ func (k *gridKernel) parameter(number int) value {
 		return v
 	}
 	v := k.vector()
-	k.emit(map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()], operand.Mem{Base: k.cells, Disp: k.compute.size * number}, v)
+	k.emit(k.broadcast(), operand.Mem{Base: k.cells, Disp: k.compute.size * number}, v)
 	return value{v}
 }
 

@@ -85,6 +85,14 @@ func (k *kernel) scalar(name string) string {
 	return name + "SS"
 }
 
+// either returns the first of two values where something holds, else the second.
+func either[T any](holds bool, yes, no T) T {
+	if holds {
+		return yes
+	}
+	return no
+}
+
 func (k *kernel) newLabel(name string) string {
 	k.label++
 	return fmt.Sprintf("%s%d", name, k.label)

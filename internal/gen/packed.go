@@ -16,7 +16,7 @@ func packed(c *build.Context) {
 		return k.table(map[uint16]string{0x0F0F: "lowHalves", 0x00FF: "lowBytes", 0x0808: "signs"}[w], operand.U16(w))
 	}
 	for _, signed := range []bool{true, false} {
-		name := map[bool]string{true: "unpackS4", false: "unpackU4"}[signed]
+		name := either(signed, "unpackS4", "unpackU4")
 		beginFunction(c, name, "func(codes *int8, packed *byte, n int)", name+" takes n codes, a multiple of 32, apart.")
 		to, from := param(c, "codes"), param(c, "packed")
 		inSteps(c, packedCodes, func() {

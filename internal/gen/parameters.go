@@ -83,7 +83,7 @@ func (k *kernel) spreadParam(name string) reg.VecVirtual {
 // chooseParameters makes of ranges that include 0 scales and zero points, 8 at a time.
 func chooseParameters(c *build.Context) {
 	for _, symmetric := range []bool{true, false} {
-		name := map[bool]string{true: "chooseSymmetricAVX2", false: "chooseAsymmetricAVX2"}[symmetric]
+		name := either(symmetric, "chooseSymmetricAVX2", "chooseAsymmetricAVX2")
 		beginFunction(c, name, "func(lo, hi *float32, n int, qmin, qmax, span float32)",
 			name+" makes of n ranges, a multiple of 8, that include 0 their scales, in lo, and zero points, in hi;", "span is what ranges are divided by.")
 		k := &kernel{c: c, isa: avx2, compute: f32, lanes: 8, group: 1}

@@ -24,7 +24,7 @@ type stripes struct {
 func (s *stripes) function() {
 	c, bytes := s.c, s.isa.bytes
 	vectors := s.elements * stripeLanes / s.lanes
-	part := min(vectors, map[bool]int{true: 24, false: 12}[s.isa.masks]/s.sums)
+	part := min(vectors, either(s.isa.masks, 24, 12)/s.sums)
 	for vectors%part != 0 {
 		part--
 	}

@@ -26,7 +26,7 @@ func weightStripes(c *build.Context) {
 			if t.widen == "" && !isa.masks {
 				continue // tables have 8 elements
 			}
-			name, most := isa.name+t.name, map[bool]int{true: 4, false: 1}[isa.masks]
+			name, most := isa.name+t.name, either(isa.masks, 4, 1)
 			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
 			if t.widen == "" {
 				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."

@@ -91,7 +91,7 @@ func weightTiles(c *build.Context) {
 		k.sums()
 		w, row := param(c, "w"), c.GP64()
 		c.IMUL3Q(operand.U32(isa.bytes), k.steps, row)
-		most := map[bool]int{true: 6, false: 2}[isa.masks]
+		most := either(isa.masks, 6, 2)
 		for count := most; count > 0; count-- {
 			more, fewer := k.newLabel("rows"), k.newLabel("fewer")
 			c.Label(more)
