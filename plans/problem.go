@@ -60,7 +60,7 @@ func (p *Problem) fill(given map[string]string) error {
 	}
 	if len(given) > 0 {
 		key := slices.Sorted(maps.Keys(given))[0]
-		return errorf(InvalidProblem, p.op.name, shortened(key), "is not a key of this op; want %s", strings.Join(p.op.keys(), ", "))
+		return p.errorf(shortened(key), "is not a key of this op; want %s", strings.Join(p.op.keys(), ", "))
 	}
 	if err := p.op.infer(p); err != nil {
 		return err
@@ -119,14 +119,14 @@ func (p *Problem) read(given map[string]string) error {
 		delete(given, a.name)
 		if !ok {
 			if a.def == nil {
-				return errorf(InvalidProblem, o.name, a.name, "is missing; want %s", a.wants())
+				return p.errorf(a.name, "is missing; want %s", a.wants())
 			}
 			p.attrs[i] = a.def
 			continue
 		}
 		value, err := a.parse(v)
 		if err != nil {
-			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s", quoted(v), a.wanted(err))
+			return p.errorf(a.name, "is %s; want %s", quoted(v), a.wanted(err))
 		}
 		p.attrs[i] = value
 	}
@@ -148,7 +148,7 @@ func (p *Problem) readDevice(v string) error {
 	case isCUDA && err == nil && n >= 0 && strconv.FormatInt(n, 10) == index:
 		p.device = tensor.Device{Kind: tensor.CUDA, Index: int32(n)}
 	default:
-		return errorf(InvalidProblem, p.op.name, "device", "is %s; want cpu or cuda:N", quoted(v))
+		return p.errorf("device", "is %s; want cpu or cuda:N", quoted(v))
 	}
 	return nil
 }
@@ -157,39 +157,50 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 	a := &p.op.args[i]
 	if !given {
 		if a.defaultType.of == nil {
-			return errorf(InvalidProblem, p.op.name, a.name, "is missing; want a type%s", map[bool]string{true: " and a shape, such as f32[8,64]"}[a.shaped])
+			return p.errorf(a.name, "is missing; want %s", a.wants())
 		}
 		p.types[i] = a.defaultType.of(p)
 		return nil
 	}
 	if v == "none" {
 		if !a.optional {
-			return errorf(InvalidProblem, p.op.name, a.name, "is none, but it is required")
+			return p.errorf(a.name, "is none, but it is required")
 		}
 		return nil
 	}
 	name, shape, hasShape := strings.Cut(v, "[")
 	d, ok := tensor.ParseDType(name)
 	if !ok || !slices.Contains(a.allow, d) {
-		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want one of %s", shortened(name), typeNames(a.allow))
+		return p.errorf(a.name, "is %s; want one of %s", shortened(name), typeNames(a.allow))
 	}
 	p.types[i] = d
-	if hasShape != a.shaped {
-		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a type %s a shape", quoted(v), map[bool]string{true: "with", false: "without"}[a.shaped])
+	switch {
+	case hasShape && !a.shaped:
+		return p.errorf(a.name, "is %s; want a type without a shape", quoted(v))
+	case a.shaped && !hasShape:
+		return p.errorf(a.name, "is %s; want a type with a shape", quoted(v))
+	case !hasShape:
+		return nil
 	}
-	if hasShape {
-		var err error
-		switch p.shapes[i], err = parseList("[" + shape); {
-		case errors.Is(err, strconv.ErrRange):
-			return errorf(InvalidProblem, p.op.name, a.name, "is %s; want at most 2^48 elements", quoted(v))
-		case err != nil || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0:
-			return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a shape such as [8,64]", quoted(v))
-		}
-		if len(p.shapes[i]) > tensor.MaxRank {
-			return errorf(InvalidProblem, p.op.name, a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
-		}
+	var err error
+	switch p.shapes[i], err = parseList("[" + shape); {
+	case errors.Is(err, strconv.ErrRange):
+		return p.errorf(a.name, "is %s; want at most 2^48 elements", quoted(v))
+	case err != nil || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0:
+		return p.errorf(a.name, "is %s; want a shape such as [8,64]", quoted(v))
+	}
+	if len(p.shapes[i]) > tensor.MaxRank {
+		return p.errorf(a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
 	}
 	return nil
+}
+
+// wants says in an error what the text has of an argument.
+func (a *arg) wants() string {
+	if a.shaped {
+		return "a type and a shape, such as f32[8,64]"
+	}
+	return "a type"
 }
 
 // String returns the problem's text, in the op's order and without defaults.
