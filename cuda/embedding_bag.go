@@ -70,7 +70,10 @@ func buildEmbeddingBag(p *Problem, to *Program) error {
 		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], p.Shapes[4][0], rows), columns: columns, mode: bagMode(p),
 		weighted: boolArg(p.Types[3] != tensor.None), noted: boolArg(p.Types[5] != tensor.None),
 	}
-	job := map[bool]string{false: "embedding_bag%s", true: "embedding_bag_max%s"}[p.Word("mode") == "max"]
+	job := "embedding_bag%s"
+	if p.Word("mode") == "max" {
+		job = "embedding_bag_max%s"
+	}
 	check, bounds, k := to.kernel("bags_check"), to.kernel("embedding_check"), to.kernel(job, typeNames(p.Types[0]))
 	skip := p.Word("bounds") == "skip"
 	to.run = func(r *run) {
