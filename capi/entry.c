@@ -1,5 +1,5 @@
 /* The public functions of isobit.h. Each is C, so that what must hold before Go
- * is entered can be seen to here, and then calls its twin in exports.go. */
+ * is entered can be seen to here, and then calls its twin in exports.go or library.go. */
 #include "_cgo_export.h"
 
 #include <pthread.h>

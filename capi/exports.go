@@ -5,16 +5,10 @@
 // each calls its twin here. Nothing here keeps a pointer of the caller's.
 package main
 
-// #include <stdlib.h>
 // #include "isobit.h"
-// void run_on_host(int32_t ticket, int32_t max_threads);
 import "C"
 
 import (
-	"encoding/json"
-	"os"
-	"runtime"
-	"sync"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/plans"
@@ -46,23 +40,6 @@ func find(handle C.uint64_t) (plans.Plan, error) {
 	}
 	return nil, fail(plans.InvalidHandle, "plan", "%#x is not a handle, or was destroyed", uint64(handle))
 }
-
-// environment passes isobit's environment variables on. Go has its own copy of
-// the environment, from before the host program changed it: C's is asked.
-var environment = sync.OnceValue(func() error {
-	get := func(name string) string {
-		key := C.CString(name)
-		defer C.free(unsafe.Pointer(key))
-		return C.GoString(C.getenv(key))
-	}
-	if v := get("ISOBIT_VERBOSE"); v != "" && v != "0" {
-		plans.SetVerbose(func(line string) { os.Stderr.WriteString(line + "\n") })
-	}
-	if rows := get("ISOBIT_ROWS"); rows != "" {
-		return plans.SetRows(rows)
-	}
-	return nil
-})
 
 //export goPlanCreate
 func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads C.int32_t, handle *C.uint64_t,
@@ -147,22 +124,6 @@ func goPlanDestroy(handle C.uint64_t, errBuf *C.char, errSize C.size_t) C.int32_
 	})
 }
 
-//export goSetNumThreads
-func goSetNumThreads(n C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error { return plans.SetNumThreads(int(n)) })
-}
-
-//export goGetNumThreads
-func goGetNumThreads(n *C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		if n == nil {
-			return isNull("n")
-		}
-		*n = C.int32_t(plans.GetNumThreads())
-		return nil
-	})
-}
-
 //export goPlanDescribe
 func goPlanDescribe(handle C.uint64_t, buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSize C.size_t) C.int32_t {
 	return answer(errBuf, errSize, func() error {
@@ -172,59 +133,4 @@ func goPlanDescribe(handle C.uint64_t, buf *C.char, size C.size_t, needed *C.siz
 		}
 		return putJSON(plans.Describe(plan), buf, size, needed)
 	})
-}
-
-//export goSetParallel
-func goSetParallel(set C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		if set == 0 {
-			plans.SetParallel(nil)
-			return nil
-		}
-		plans.SetParallel(func(ticket, maxThreads int) { C.run_on_host(C.int32_t(ticket), C.int32_t(maxThreads)) })
-		return nil
-	})
-}
-
-//export goWork
-func goWork(ticket, thread C.int32_t) {
-	protect(func() error { plans.Work(int(ticket), int(thread)); return nil })
-}
-
-//export goSupport
-func goSupport(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error { return putJSON(plans.Support(), buf, size, needed) })
-}
-
-//export goInfo
-func goInfo(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		if err := environment(); err != nil {
-			return err
-		}
-		return putJSON(map[string]any{
-			"version": C.ISOBIT_VERSION, "abi": C.ISOBIT_ABI_VERSION,
-			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-			"isa": plans.ISA(), "threads": plans.GetNumThreads(), "parallel": plans.ThreadsOf(), "cuda": plans.CUDA(),
-		}, buf, size, needed)
-	})
-}
-
-// putJSON answers isobit.h's triple of buf, size and needed.
-func putJSON(value any, buf *C.char, size C.size_t, needed *C.size_t) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	if needed != nil {
-		*needed = C.size_t(len(text) + 1)
-	}
-	if buf == nil {
-		return nil
-	}
-	if uint64(size) <= uint64(len(text)) {
-		return fail(plans.InvalidArgument, "buf", "has %d bytes; want %d", size, len(text)+1)
-	}
-	putText(unsafe.Slice((*byte)(unsafe.Pointer(buf)), len(text)+1), string(text))
-	return nil
 }
