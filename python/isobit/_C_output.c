@@ -166,12 +166,13 @@ static PyObject *allocate(call *c, op_tensor *t, const shape *s, int dtype) {
 }
 
 /* Codes of 4 bits lie two to a byte: what is allocated are bytes. */
-static int pack(call *c, const op_tensor *t, tensor_arg *a, shape *s, int dtype) {
+static int pack(call *c, tensor_arg *a, shape *s, int dtype) {
   const torch_dtype *d = &torch.dtypes[dtype];
   if (d->bits != 4) return dtype;
   if (s->rank == 0) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has two codes to a byte, along a dimension; the input has none", c->op->name,
-                 t->name);
+    c->missed = !c->strict;
+    PyErr_Format(PyExc_ValueError, "%s: %s has shape []; want at least one dimension to pack along", c->op->name,
+                 c->op->tensors[0].name);
     return -1;
   }
   a->packed = d;
@@ -246,7 +247,7 @@ int make_output(call *c, int i, PyObject *given) {
     PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
     return -1;
   }
-  if ((dtype = pack(c, t, &packed, &s, dtype)) < 0) return -1;
+  if ((dtype = pack(c, &packed, &s, dtype)) < 0) return -1;
   if (given && given != Py_None) {
     c->given[i] = 1;
     if (take_given(c, i, given, &s, dtype)) return -1;

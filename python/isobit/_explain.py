@@ -47,8 +47,12 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
     if args[codes].dtype != want:
         named = f"{op.names[inputs[codes].name]} is {args[codes].dtype}"
         raise ValueError(f"{op.name}: {named}; want {want} for {op.names['dtype']}={came}")
+    if came in PACKED and args[codes].dim() == 0:
+        raise ValueError(
+            f"{op.name}: {op.names[inputs[codes].name]} has shape []; want at least one dimension to pack along"
+        )
     for attribute, value in zip(op.signature.attributes, args[len(inputs) :], strict=False):
-        if attribute.kind == "e" and value is not None and came in PACKED and args[codes].dim():
+        if attribute.kind == "e" and value is not None and came in PACKED:
             most = 2 * args[codes].shape[-1]
             if not max(most - 1, 0) <= value <= most:
                 named = f"{op.names[attribute.name]} is {value}"

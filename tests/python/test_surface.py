@@ -235,6 +235,8 @@ def test_odd_arguments_are_named():
         (ValueError, "code_dtype is torch.int8; want None, torch.float8_e4m3fn", lambda: fq(X, 0.1, 0, -8, 7, code_dtype=torch.int8)),
         (ValueError, "dequantize_per_tensor: input is torch.int64; want one of torch.int8", lambda: isobit.dequantize_per_tensor(X.long(), 0.1, 0, *INT8)),
         (TypeError, "dequantize_per_tensor: input is torch.complex64; want one of torch.int8", lambda: isobit.dequantize_per_tensor(X.to(torch.complex64), 0.1, 0, *INT8)),
+        (ValueError, r"quantize_per_tensor: input has shape \[\]; want at least one dimension to pack", lambda: q(X[0, 0], 0.1, 0, -8, 7, torch.int4)),
+        (ValueError, r"dequantize_per_tensor: input has shape \[\]; want at least one dimension to pack", lambda: isobit.dequantize_per_tensor(torch.tensor(1, dtype=torch.uint8), 0.1, 0, -8, 7, torch.int4)),
         (ValueError, r"quantized_linear: weight has shape \[4\]; want \[N, 4\]", lambda: isobit.quantized_linear(X, X[0])),
         (ValueError, r"quantized_linear: weight has shape \[1, 3, 4\]; want \[N, 4\]", lambda: isobit.quantized_linear(X, X[None])),
         (ValueError, "quantized_linear: bias is torch.int8; want", lambda: isobit.quantized_linear(X, X, torch.ones(3, dtype=torch.int8))),
