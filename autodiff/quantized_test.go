@@ -38,6 +38,28 @@ func TestGradientThroughCodesOfEveryType(t *testing.T) {
 	}
 }
 
+// The gradient of codes of another float type is rounded once, to theirs.
+func TestGradientOfFloatCodesIsRoundedOnce(t *testing.T) {
+	const scale = float32(0.1)
+	for _, y := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
+		for codes, want := range map[tensor.DType]float64{
+			tensor.F32: float64(scale), tensor.F64: float64(scale), tensor.F16: 0.0999755859375, tensor.BF16: 0.10009765625,
+		} {
+			if y == codes {
+				continue
+			}
+			ad := New(NewCPU(), None{})
+			leaf := ad.Track(Floats(ad, []float32{1, 2, 3}).Cast(codes))
+			q := Quantized[*Autodiff[*CPU, None]]{Codes: leaf.Tensor, Scale: Scalar(ad, scale), Scheme: PerTensor(-8, 7)}
+			g, err := ad.Backward(q.Dequantize(y), WithSum())
+			require.NoError(t, err)
+			dx, ok := ad.Grad(leaf, g)
+			require.True(t, ok)
+			require.Equal(t, []float64{want, want, want}, list(t, dx), "%v to %v", codes, y)
+		}
+	}
+}
+
 // Groups and blocks larger than any tensor are one, packed codes are refused.
 func TestSchemesAtTheEdge(t *testing.T) {
 	be := NewCPU()

@@ -185,10 +185,15 @@ func quantizeGradAgain(c *ctx) T {
 }
 
 // dequantizeGrad computes in the type of the values; codes of another float
-// type have their gradient in theirs.
+// type have their gradient in theirs, rounded once: 16 bits are widened first.
 func dequantizeGrad(c *ctx) []T {
-	grads := floatsOf(c.g.runAll(OpDequantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
-	if d := c.n.in[0].info.DType; d.IsFloat() && c.wants(0) {
+	d, g := c.n.in[0].info.DType, c.g
+	other := d.IsFloat() && d != g.DType() && c.wants(0)
+	if other && g.DType().Size() == 2 {
+		g = g.Cast(tensor.F32)
+	}
+	grads := floatsOf(g.runAll(OpDequantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
+	if other {
 		grads[0] = grads[0].Cast(d)
 	}
 	return grads
