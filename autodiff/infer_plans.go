@@ -1,6 +1,8 @@
 package autodiff
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -60,7 +62,7 @@ func affineGridBackward(_ *Attr, in []Info) ([3]Info, error) {
 
 func quantize(at *Attr, in []Info) ([3]Info, error) {
 	if d := at.Scheme.storage(); d.Packed() {
-		return fail("the scheme stores %v; want s8, u8 or a float type (autodiff does not pack codes)", d)
+		return fail("the scheme stores %v; want a type that is not packed, such as s8", d)
 	}
 	return one(at.Scheme.storage(), in[0].Shape)
 }
@@ -73,38 +75,37 @@ func dequantize(at *Attr, in []Info) ([3]Info, error) {
 }
 
 // parameters returns the shape of a scheme's scales for a tensor.
-func (s *Scheme) parameters(x []int64) ([]int64, bool) {
+func (s *Scheme) parameters(x []int64) ([]int64, error) {
 	r := len(x)
 	switch s.Granularity {
 	case "per_tensor":
-		return []int64{}, true
+		return []int64{}, nil
 	case "per_channel":
 		axis := s.Axis
-		if axisOf(&axis, r) != nil {
-			return nil, false
+		if err := axisOf(&axis, r); err != nil {
+			return nil, err
 		}
-		return []int64{x[axis]}, true
-	case "per_token":
-		return slices.Clone(x[:max(r-1, 0)]), r > 0
-	case "per_group":
-		if r == 0 || s.GroupSize < 1 {
-			return nil, false
-		}
-		return append(slices.Clone(x[:r-1]), blocksOf(x[r-1], int64(s.GroupSize))), true
+		return []int64{x[axis]}, nil
 	case "per_block":
-		if len(s.BlockSize) != r {
-			return nil, false
+		if len(s.BlockSize) != r || (r > 0 && slices.Min(s.BlockSize) < 1) {
+			return nil, fmt.Errorf("the scheme's block size is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeString(s.BlockSize), tensor.ShapeString(x))
 		}
 		shape := slices.Clone(x)
 		for i, b := range s.BlockSize {
-			if b < 1 {
-				return nil, false
-			}
 			shape[i] = blocksOf(x[i], b)
 		}
-		return shape, true
+		return shape, nil
 	}
-	return nil, false
+	last := r - 1
+	switch {
+	case last < 0:
+		return nil, errors.New("the input has shape []; want at least one dimension")
+	case s.Granularity == "per_token":
+		return slices.Clone(x[:last]), nil
+	case s.GroupSize < 1:
+		return nil, fmt.Errorf("the scheme's group size is %d; want at least 1", s.GroupSize)
+	}
+	return append(slices.Clone(x[:last]), blocksOf(x[last], int64(s.GroupSize))), nil
 }
 
 // blocksOf returns how many blocks of an extent of at least 1 cover n elements,
@@ -117,9 +118,9 @@ func blocksOf(n, extent int64) int64 {
 }
 
 func chooseQParams(at *Attr, in []Info) ([3]Info, error) {
-	shape, ok := at.Scheme.parameters(in[0].Shape)
-	if !ok {
-		return fail("the scheme %+v does not fit %v", *at.Scheme, in[0])
+	shape, err := at.Scheme.parameters(in[0].Shape)
+	if err != nil {
+		return [3]Info{}, err
 	}
 	scale := tensor.F32
 	if in[0].DType == tensor.F64 {

@@ -74,9 +74,23 @@ func TestSchemesAtTheEdge(t *testing.T) {
 		err := x.QuantizeDynamic(Scheme{Granularity: name, QMin: -8, QMax: 7}).Err()
 		require.ErrorContains(t, err, fmt.Sprintf("autodiff: choose_qparams: the scheme's granularity is %q; want one of per_tensor, per_channel", name))
 	}
+	for _, c := range []struct {
+		scheme Scheme
+		says   string
+	}{
+		{PerChannel(2, -8, 7), "axis 2 is out of range for 2 dimensions"},
+		{PerGroup(0, -8, 7), "the scheme's group size is 0; want at least 1"},
+		{Scheme{Granularity: "per_block", BlockSize: []int64{1, 0}, QMax: 7}, "the scheme's block size is [1,0]; want one extent of at least 1 for each dimension of shape [2,2]"},
+		{Scheme{Granularity: "per_block", BlockSize: []int64{1}, QMax: 7}, "the scheme's block size is [1]; want one extent"},
+	} {
+		_, zero := x.ChooseQParams(c.scheme)
+		require.ErrorContains(t, zero.Err(), "autodiff: choose_qparams: "+c.says)
+	}
+	scale, _ = Scalar(be, 1.0).ChooseQParams(PerToken(-8, 7))
+	require.ErrorContains(t, scale.Err(), "autodiff: choose_qparams: the input has shape []; want at least one dimension")
 	s := PerTensor(-8, 7)
 	s.Storage = tensor.S4
-	require.ErrorContains(t, x.Quantize(Scalar(be, 1.0), s).Err(), "autodiff: quantize: the scheme stores s4; want s8, u8 or a float type")
+	require.ErrorContains(t, x.Quantize(Scalar(be, 1.0), s).Err(), "autodiff: quantize: the scheme stores s4; want a type that is not packed")
 	require.ErrorContains(t, x.Cast(99).Err(), "dtype(99)")
 	require.ErrorContains(t, x.QuantizeDynamic(PerTensor(-127, 127)).Dequantize(99).Err(), "dtype(99)")
 	s.Storage = 99
