@@ -9,7 +9,7 @@ import "github.com/isobit-ml/isobit/tensor"
 // estimate, which passes the gradient where the code was not clamped and
 // stops it elsewhere.
 type Quantized[B Backend] struct {
-	Codes     Tensor[B] // s8 or u8, a float type that holds whole numbers, or 8-bit floats
+	Codes     Tensor[B] // integers of up to 32 bits, a float type that holds whole numbers, or 8-bit floats
 	Scale     Float[B]  // one, or one for each group: see Scheme
 	ZeroPoint Tensor[B] // an Int's, a Float's or absent (0)
 	Scheme    Scheme    // how the tensor was quantized

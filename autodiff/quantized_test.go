@@ -38,6 +38,35 @@ func TestGradientThroughCodesOfEveryType(t *testing.T) {
 	}
 }
 
+// Integer codes pass a gradient on whatever their range is, also one of 16 bits,
+// which do not hold it.
+func TestGradientThroughIntegersOfEveryRange(t *testing.T) {
+	types := []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
+	for _, c := range []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.I32} {
+		lo, hi := c.WholeRange()
+		if c == tensor.I32 {
+			lo, hi = -1<<24, 1<<24
+		}
+		for _, x := range types {
+			for _, y := range types {
+				ad := New(NewCPU(), None{})
+				leaf := ad.Track(Floats(ad, []float32{1, 2.25, 3, 60000}).Cast(x))
+				s := PerTensor(lo, hi)
+				s.Storage = c
+				g, err := ad.Backward(leaf.Quantize(Scalar(ad, float32(0.5)), s).Dequantize(y), WithSum())
+				require.NoError(t, err, "%v by %v to %v", x, c, y)
+				dx, ok := ad.Grad(leaf, g)
+				require.True(t, ok)
+				last := 0.0
+				if hi > 60000*2 {
+					last = 1
+				}
+				require.Equal(t, []float64{1, 1, 1, last}, list(t, dx), "%v by %v to %v", x, c, y)
+			}
+		}
+	}
+}
+
 // The gradient of codes of another float type is rounded once, to theirs.
 func TestGradientOfFloatCodesIsRoundedOnce(t *testing.T) {
 	const scale = float32(0.1)

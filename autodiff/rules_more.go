@@ -176,12 +176,18 @@ func (c *ctx) affineShape() T {
 	return T{c.g.run(OpAffineGrid, &at)}
 }
 
-func quantizeGrad(c *ctx) T {
-	return T{c.g.run(OpQuantizeBackward, c.at, c.tensor(0), c.tensor(1), c.tensor(2))}
-}
+func quantizeGrad(c *ctx) T      { return c.throughCodes(0) }
+func quantizeGradAgain(c *ctx) T { return c.throughCodes(1) }
 
-func quantizeGradAgain(c *ctx) T {
-	return T{c.g.run(OpQuantizeBackward, c.at, c.tensor(1), c.tensor(2), c.tensor(3))}
+// throughCodes passes a gradient to x, the first of the operation's inputs from
+// one on. Plans hold the codes' range against the gradient's type; that of
+// integer codes, whose gradient is of none of theirs, is the type computed in.
+func (c *ctx) throughCodes(first int) T {
+	g, x := c.g, c.tensor(first)
+	if computed := x.DType().Compute(); c.at.Scheme.storage().IsInt() && g.DType() != computed {
+		g = g.Cast(computed)
+	}
+	return T{g.run(OpQuantizeBackward, c.at, x, c.tensor(first+1), c.tensor(first+2))}
 }
 
 // dequantizeGrad computes in the type of the values; codes of another float
