@@ -132,7 +132,12 @@ class Op:
             if not is_symbolic(args):  # else a check would add guards, or has no numbers to go by
                 explain(self, args)
                 self._speaking(self.infer, args)
-            outputs = self.signature.allocate(args)
+            try:
+                outputs = self.signature.allocate(args)
+            except (IndexError, ValueError, ZeroDivisionError):  # no outputs for these symbols: of their numbers
+                explain(self, args)
+                self._speaking(self.infer, args)
+                raise
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
         return fake

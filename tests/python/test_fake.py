@@ -129,6 +129,25 @@ def test_shapes_that_are_symbols_get_no_guards():
         torch.compile(Layers(), backend="eager", fullgraph=True)(given[0], torch.ones(7), given[2])
 
 
+@pytest.mark.parametrize(
+    ("call", "good", "bad", "words"),
+    (
+        (isobit.choose_qparams_per_channel, 1, 2, "choose_qparams_per_channel: axis is 2; want -2 to 1 for shape"),
+        (isobit.choose_qparams_per_channel_group, 2, 0, "choose_qparams_per_channel_group: group_size is 0; want at"),
+        (lambda x, b: isobit.choose_qparams_per_block(x, [b]), None, 2, "block_size is .2.; want one extent"),
+    ),
+)
+def test_what_symbols_have_no_outputs_for_is_said(call, good, bad, words):
+    """An axis or an extent of a block that is a symbol failed as Python does, by an index or a division."""
+    torch._dynamo.reset()
+    x = torch.ones(4, 6)
+    compiled = torch.compile(call, backend="eager", fullgraph=True, dynamic=True)
+    if good is not None:
+        assert_same(compiled(x, good), call(x, good))
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=words):
+        compiled(x, bad)
+
+
 def test_zero_points_of_float8_are_known():
     """Traced code cannot look whether integers are all 0, so it takes None alone."""
     with FakeTensorMode():
