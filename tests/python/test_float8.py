@@ -1,6 +1,7 @@
 """8-bit float codes: values, gradients, zero points, bounds."""
 
 import isobit
+import numpy as np
 import pytest
 import torch
 from kit import assert_same, draw
@@ -54,11 +55,11 @@ def test_float8_zero_points():
     """None, 0 and integers that are all 0 mean the same; nothing else is taken."""
     x, f8 = draw(4, 6), torch.float8_e4m3fn
     want = isobit.quantize_per_tensor(x, 0.1, None, -448, 448, f8)
-    for zero in (0, torch.tensor(0), torch.zeros(1, dtype=torch.int32)):
+    for zero in (0, np.int64(0), torch.tensor(0), torch.zeros(1, dtype=torch.int32)):
         assert_same(isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8).float(), want.float())
         isobit.dequantize_per_tensor(want, 0.1, zero, -448, 448, f8)
         isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
-    for zero in (1, torch.tensor(1), torch.tensor(0.0)):
+    for zero in (1, np.int8(1), torch.tensor(1), torch.tensor(0.0), torch.tensor(False), torch.tensor(0j)):
         with pytest.raises(ValueError, match="scale only"):
             isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8)
         with pytest.raises(ValueError, match="scale only"):

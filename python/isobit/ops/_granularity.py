@@ -11,7 +11,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, spell
+from .._explain import check_dense, is_numpy_number, spell
+from .._load import DTYPES
 
 if TYPE_CHECKING:
     from .._op import Op
@@ -56,6 +57,8 @@ GRANULARITIES = {
     "per_block": Granularity("per_block", block=True, rows=True),
 }
 
+_INTEGERS = [dtype for dtype, code, bits, _ in DTYPES if code <= 1 and bits > 4]
+
 # 8-bit float codes, by the plans' names.
 FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 
@@ -80,14 +83,14 @@ def without_zero_point(op: Op, args: tuple[Any, ...], at: int) -> tuple[Any, ...
     """The arguments with None for the zero point, which stands at this place. 8-bit float codes have a scale
     only: it has to be None, 0, or an integer tensor that eager code finds to be all 0. Their bounds, which come
     after it, may be floats, as torch.finfo has them."""
-    zero_point = args[at]
+    zero_point = args[at].item() if is_numpy_number(args[at]) else args[at]
     name = op.names["zero_point"]
     if zero_point is not None and not isinstance(zero_point, (int, Tensor)):
         raise TypeError(f"{op.name}: {name} must be None, not {spell(zero_point)}: 8-bit float codes have a scale only")
     if isinstance(zero_point, Tensor):
         check_dense(op.name, **{name: zero_point})
         is_traced = is_dynamo_compiling() or isinstance(zero_point, FakeTensor)  # where no value is known either
-        is_zero = not zero_point.is_floating_point() and not is_traced
+        is_zero = zero_point.dtype in _INTEGERS and not is_traced
         is_zero = is_zero and (zero_point.is_meta or not zero_point.any())  # nobody knows a meta tensor's values
     else:
         is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)
