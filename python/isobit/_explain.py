@@ -54,9 +54,14 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
     for attribute, value in zip(op.signature.attributes, args[len(inputs) :], strict=False):
         if attribute.kind == "e" and value is not None and came in PACKED:
             most = 2 * args[codes].shape[-1]
-            if not max(most - 1, 0) <= value <= most:
-                named = f"{op.names[attribute.name]} is {value}"
-                raise ValueError(f"{op.name}: {named}; want {max(most - 1, 0)} or {most}, two codes to a byte")
+            if max(most - 1, 0) <= value <= most:
+                continue
+            if attribute.optional:
+                named, want = f"{op.names[attribute.name]} is {value}", f"{max(most - 1, 0)} or {most}"
+            else:  # which follows from another argument
+                named = f"{op.names[inputs[codes].name]} has shape {list(args[codes].shape)}"
+                want = f"{(value + 1) // 2} along the last dimension"
+            raise ValueError(f"{op.name}: {named}; want {want}, two codes to a byte")
 
 
 def _explain_upstream(op: Op, args: tuple[Any, ...]) -> None:

@@ -57,6 +57,13 @@ def front(x: Tensor, dim: int | None, size: int) -> Tensor:
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
+def is_of_rank(granularity: Granularity, rank: int, attribute: Any) -> bool:
+    """Whether an axis or a block's extents are those of a tensor without the batch: if not, the loop says so of one."""
+    if granularity.axis:
+        return -rank <= int(attribute) < rank
+    return not granularity.block or len(attribute) == rank
+
+
 def vmap_elementwise(op: Op, granularity: Granularity, data: tuple[int, ...]) -> None:
     """For an op of one granularity, whose inputs `data` have one shape: a batch is one call with
     another leading dimension. Parameters of each row follow their rows; common ones must not have
@@ -74,7 +81,8 @@ def vmap_elementwise(op: Op, granularity: Granularity, data: tuple[int, ...]) ->
         new = list(args)
         for i in batched:
             new[i] = front(args[i], in_dims[i], size)
-        if new[data[0]].dim() > MOST_DIMS:
+        rank = new[data[0]].dim() - 1
+        if rank >= MOST_DIMS or not is_of_rank(granularity, rank, args[count]):
             return None
         if granularity.axis and new[count] >= 0:
             new[count] += 1

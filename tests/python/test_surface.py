@@ -237,6 +237,7 @@ def test_odd_arguments_are_named():
         (TypeError, "dequantize_per_tensor: input is torch.complex64; want one of torch.int8", lambda: isobit.dequantize_per_tensor(X.to(torch.complex64), 0.1, 0, *INT8)),
         (ValueError, r"quantize_per_tensor: input has shape \[\]; want at least one dimension to pack", lambda: q(X[0, 0], 0.1, 0, -8, 7, torch.int4)),
         (ValueError, r"dequantize_per_tensor: input has shape \[\]; want at least one dimension to pack", lambda: isobit.dequantize_per_tensor(torch.tensor(1, dtype=torch.uint8), 0.1, 0, -8, 7, torch.int4)),
+        (ValueError, r"weight_only_linear: weight has shape \[3, 4\]; want 2 along the last dimension, two codes", lambda: isobit.weight_only_linear(X, X.to(torch.uint8), S[:, None], group_size=4, dtype=torch.int4)),
         (ValueError, r"quantized_linear: weight has shape \[4\]; want \[N, 4\]", lambda: isobit.quantized_linear(X, X[0])),
         (ValueError, r"quantized_linear: weight has shape \[1, 3, 4\]; want \[N, 4\]", lambda: isobit.quantized_linear(X, X[None])),
         (ValueError, "quantized_linear: bias is torch.int8; want", lambda: isobit.quantized_linear(X, X, torch.ones(3, dtype=torch.int8))),
@@ -260,6 +261,17 @@ def test_odd_arguments_are_named():
     ):  # fmt: skip
         with pytest.raises(error, match=message):
             call()
+
+
+def test_vmap_speaks_of_the_tensors_without_the_batch():
+    for message, f in (
+        (r"axis is 2; want -2 to 1 for shape \[3,4\]", lambda x: isobit.quantize_per_channel(x, S, None, 2, *INT8)),
+        (r"axis is -3; want -2 to 1 for shape \[3,4\]", lambda x: isobit.quantize_per_channel(x, S, None, -3, *INT8)),
+        (r"block_size is \[2\]; want one .* \[3,4\]", lambda x: isobit.quantize_per_block(x, S, None, [2], *INT8)),
+        (r"block_size is \[2\]; want one .* \[3,4\]", lambda x: isobit.choose_qparams_per_block(x, [2])),
+    ):
+        with pytest.raises(ValueError, match=message):
+            torch.vmap(f)(draw(2, 3, 4))
 
 
 def test_numbers_of_numpy():

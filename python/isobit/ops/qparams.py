@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense, spell
 from .._load import DTYPES
 from .._op import Op
-from .._vmap import MOST_DIMS, Dims, front, register
+from .._vmap import MOST_DIMS, Dims, front, is_of_rank, register
 from ._granularity import GRANULARITIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
@@ -56,11 +56,11 @@ def _vmap(op: Op, name: str) -> None:
     def rule(size: int, in_dims: Dims, x: Tensor, *attributes: Any) -> Any:
         if not GRANULARITIES[name].rows:
             return None
+        folded = front(x, in_dims[0], size)
+        if folded.dim() > MOST_DIMS or not is_of_rank(GRANULARITIES[name], folded.dim() - 1, attributes[0]):
+            return None
         if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
-        folded = front(x, in_dims[0], size)
-        if folded.dim() > MOST_DIMS:
-            return None
         y = op.raw(folded, *attributes)
         return y, (*[0] * (len(y) - 1), None if attributes[-1] else 0)
 
