@@ -143,11 +143,11 @@ var rules = [opCount]rule{
 	OpSelectAdd: perInput(pass, none, grad(in1, func(c *ctx) T { return c.g.Select(c.at.Axis, c.index(1)) })),
 	OpCast:      perInput(grad(0, func(c *ctx) T { return c.g.Cast(c.n.in[0].info.DType) })),
 
-	OpMatMul: spread(grad(in1, matmulLeft), grad(in0, matmulRight)),
+	OpMatMul: perInput(grad(in1, matmulLeft), grad(in0, matmulRight)),
 	OpLinear: perInput(
 		grad(in1, func(c *ctx) T { return c.shaped(OpReshape, 0, rowsOf(c.g).MatMul(c.in(1))) }),
 		grad(in0, func(c *ctx) T { return rowsOf(c.g).matmul(rowsOf(c.in(0)), true, false) }),
-		grad(0, func(c *ctx) T { return rowsOf(c.g).Sum(0) })),
+		grad(0, func(c *ctx) T { return rowSum(rowsOf(c.g)) })),
 	OpConv2d: perInput(
 		grad(in1, func(c *ctx) T { return c.shaped(OpConv2dDX, 0, c.g, c.tensor(1)) }),
 		grad(in0, func(c *ctx) T { return c.shaped(OpConv2dDW, 1, c.g, c.tensor(0)) }),

@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -97,16 +98,64 @@ func uncat(c *ctx) []T {
 
 func matmulLeft(c *ctx) T {
 	if c.at.TransA {
-		return c.in(1).matmul(c.g, c.at.TransB, true)
+		return c.product(0, c.in(1), c.at.TransB, c.g, true)
 	}
-	return c.g.matmul(c.in(1), false, !c.at.TransB)
+	return c.product(0, c.g, false, c.in(1), !c.at.TransB)
 }
 
 func matmulRight(c *ctx) T {
 	if c.at.TransB {
-		return c.g.matmul(c.in(0), true, c.at.TransA)
+		return c.product(1, c.g, true, c.in(0), c.at.TransA)
 	}
-	return c.in(0).matmul(c.g, !c.at.TransA, false)
+	return c.product(1, c.in(0), !c.at.TransA, c.g, false)
+}
+
+// product is the gradient of input i of a product: that of x and y, either of them
+// transposed. Dimensions along which the input was repeated are part of the inner one,
+// the outer part: one chain goes over all the matrices that a matrix met.
+func (c *ctx) product(i int, x T, transX bool, y T, transY bool) T {
+	if err := cmp.Or(x.Err(), y.Err()); err != nil {
+		return T{Tensor[Backend]{be: c.sc, err: err}}
+	}
+	rank := max(x.Rank(), y.Rank())
+	full := func(shape []int64) []int64 {
+		return append(slices.Repeat([]int64{1}, rank-len(shape)), shape...)
+	}
+	own, left, right := full(c.shape(i)), full(x.v.Shape()), full(y.v.Shape())
+	var kept, met []int
+	for d := range rank - 2 {
+		if own[d] == 1 && (left[d] != 1 || right[d] != 1) {
+			met = append(met, d)
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	if len(met) > 0 {
+		x, y = joined(x, left, kept, met, !transX), joined(y, right, kept, met, transY)
+	}
+	return c.shaped(OpReshape, i, x.matmul(y, transX, transY))
+}
+
+// joined puts the kept dimensions first and joins those that were met with the rows,
+// or with the columns, which they come before.
+func joined(x T, shape []int64, kept, met []int, withColumns bool) T {
+	rows, columns := len(shape)-2, len(shape)-1
+	axes, at := slices.Concat(kept, met, []int{rows, columns}), len(kept)
+	if withColumns {
+		axes, at = slices.Concat(kept, []int{rows}, met, []int{columns}), at+1
+	}
+	to := make([]int64, 0, len(shape))
+	for _, d := range append(slices.Clone(kept), rows, columns) {
+		to = append(to, shape[d])
+	}
+	for _, d := range met {
+		to[at] *= shape[d]
+	}
+	x = T{x.run(OpReshape, &Attr{Shape: shape})}
+	if !slices.IsSorted(axes) {
+		x = x.Permute(axes...)
+	}
+	return T{x.run(OpReshape, &Attr{Shape: to})}
 }
 
 // rowsOf joins all dimensions but the last.
@@ -120,6 +169,12 @@ func rowsOf(x T) T {
 		rows *= d
 	}
 	return T{x.run(OpReshape, &Attr{Shape: []int64{rows, n}})}
+}
+
+// rowSum adds up the rows of a matrix, from the first to the last: ones times g.
+func rowSum(g T) T {
+	ones := T{fill[Backend](g.be, g.DType(), 1, []int64{1, g.v.Shape()[0]})}
+	return ones.MatMul(g).Squeeze(0)
 }
 
 // crossEntropyCurve is softmax's gradient, scaled as the error is.
@@ -209,22 +264,26 @@ func fakeQuantizeGrad(c *ctx) []T {
 	return floatsOf(c.g.runAll(OpFakeQuantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
 }
 
-// quantizedLinearGrad is Linear's gradient at the values that the codes stand
-// for. No code is clamped, so the estimate passes everything.
+// quantizedLinearGrad is Linear's gradient at the values that the codes stand for,
+// which are not rounded to 16 bits. No code is clamped, so the estimate passes everything.
 func quantizedLinearGrad(c *ctx) []T {
+	d := c.g.DType()
 	g := rowsOf(c.g)
+	if d.Size() == 2 {
+		g = g.Cast(tensor.F32)
+	}
 	asServed := func(x T) T {
-		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(x.DType())
+		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(g.DType())
 	}
 	grads := make([]T, 3)
 	if c.wants(0) {
-		grads[0] = c.shaped(OpReshape, 0, g.MatMul(asServed(c.in(1))))
+		grads[0] = c.shaped(OpReshape, 0, g.MatMul(asServed(c.in(1))).Cast(d))
 	}
 	if c.wants(1) {
-		grads[1] = g.matmul(asServed(rowsOf(c.in(0))), true, false)
+		grads[1] = g.matmul(asServed(rowsOf(c.in(0))), true, false).Cast(d)
 	}
 	if c.wants(2) {
-		grads[2] = g.Sum(0)
+		grads[2] = rowSum(g).Cast(d)
 	}
 	return grads
 }
