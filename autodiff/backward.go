@@ -158,12 +158,12 @@ func (b *backward) reads(n *node, f func(*node)) {
 // run goes through the nodes; the first error ends it.
 func (b *backward) run(g *gradients) error {
 	for i, n := range b.nodes {
-		up := b.grads[i]
-		if up == nil {
-			return fmt.Errorf("autodiff: internal: no gradient reached %v", n)
+		up, err := b.total(n, i)
+		if err != nil {
+			return err
 		}
 		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: T{Tensor[Backend]{be: &b.sc, v: up}}}
-		err := b.pass(&c)
+		err = b.pass(&c)
 		b.sc.close()
 		if err != nil {
 			return fmt.Errorf("autodiff: backward: the gradient of %v: %w", n, err)
@@ -177,10 +177,38 @@ func (b *backward) run(g *gradients) error {
 		b.done(n)
 	}
 	for i, n := range b.leaves {
-		g.add(n, b.grads[len(b.nodes)+i])
+		up, err := b.total(n, len(b.nodes)+i)
+		if err != nil {
+			return err
+		}
+		g.add(n, up)
 		b.grads[len(b.nodes)+i] = nil
 	}
 	return nil
+}
+
+// total returns a node's whole gradient in its own type.
+func (b *backward) total(n *node, at int) (Value, error) {
+	sum := &b.grads[at]
+	if *sum == nil {
+		return nil, fmt.Errorf("autodiff: internal: no gradient reached %v", n)
+	}
+	if d := n.out.DType; d.IsFloat() && (*sum).DType() != d {
+		if err := b.cast(sum, d); err != nil {
+			return nil, err
+		}
+	}
+	return *sum, nil
+}
+
+// cast replaces a gradient by one of another type.
+func (b *backward) cast(v *Value, d tensor.DType) error {
+	out, err := b.e.inner.Run(OpCast, &Attr{DType: d}, *v)
+	if err == nil {
+		(*v).Release()
+		*v = out[0]
+	}
+	return err
 }
 
 // pass hands the gradient of one node on to its inputs.
@@ -208,13 +236,14 @@ func (b *backward) pass(c *ctx) error {
 	return nil
 }
 
-// add adds v to a gradient, in place where nobody else sees it.
+// add adds v to a gradient, in place where nobody else sees it. Sums of 16-bit
+// gradients are kept in f32, until the last one is in them.
 func (b *backward) add(sum *Value, v Value) error {
 	defer func() { v.Release() }()
-	if err := b.sameType(sum, &v); err != nil {
+	if err := b.oneType(sum, &v); err != nil {
 		return err
 	}
-	if (*sum).Alone() && (*sum).DType().Size() >= 4 {
+	if (*sum).Alone() {
 		_, err := b.e.inner.Run(OpAddInPlace, &Attr{}, *sum, v)
 		return err
 	}
@@ -227,12 +256,9 @@ func (b *backward) add(sum *Value, v Value) error {
 	return nil
 }
 
-// sameType widens one of two gradients of codes, which have the types of what
-// was computed from the codes.
-func (b *backward) sameType(x, y *Value) error {
-	if (*x).DType() == (*y).DType() {
-		return nil
-	}
+// oneType widens gradients to a type that sums are kept in. Those of codes have the
+// types of what was computed from the codes.
+func (b *backward) oneType(x, y *Value) error {
 	wide := tensor.F32
 	for _, v := range []*Value{x, y} {
 		if (*v).DType() == tensor.F64 {
@@ -243,12 +269,9 @@ func (b *backward) sameType(x, y *Value) error {
 		if (*v).DType() == wide {
 			continue
 		}
-		out, err := b.e.inner.Run(OpCast, &Attr{DType: wide}, *v)
-		if err != nil {
+		if err := b.cast(v, wide); err != nil {
 			return err
 		}
-		(*v).Release()
-		*v = out[0]
 	}
 	return nil
 }

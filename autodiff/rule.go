@@ -89,6 +89,24 @@ type ctx struct {
 	g   T // the gradient of the result
 	run *backward
 	sc  *scope
+	// wide says that the rule computes 16-bit types in f32, and its gradients are
+	// rounded once. A rule that reads nothing but g has one step that rounds.
+	wide bool
+}
+
+// computesWide reports whether n's rule computes 16-bit types in f32. Plans take every
+// type themselves.
+func (n *node) computesWide() bool {
+	def := &ops[n.op]
+	return !def.plan && !def.moves && n.needs()&^further != 0
+}
+
+// widened returns t, or a copy in f32 where the rule computes in that.
+func (c *ctx) widened(t Tensor[Backend]) Tensor[Backend] {
+	if d := t.DType(); c.wide && d.IsFloat() && d.Size() == 2 {
+		return t.run(OpCast, &Attr{DType: tensor.F32})
+	}
+	return t
 }
 
 // in returns an input.
@@ -105,13 +123,13 @@ func (c *ctx) tensor(i int) Tensor[Backend] {
 		return Tensor[Backend]{}
 	}
 	v, err := c.run.edgeValue(&c.n.in[i])
-	return Tensor[Backend]{be: c.sc, v: v, err: err}
+	return c.widened(Tensor[Backend]{be: c.sc, v: v, err: err})
 }
 
 // out returns the result.
 func (c *ctx) out() T {
 	v, err := c.run.value(c.n)
-	return T{Tensor[Backend]{be: c.sc, v: v, err: err}}
+	return T{c.widened(Tensor[Backend]{be: c.sc, v: v, err: err})}
 }
 
 // positions returns the second result.
@@ -128,7 +146,7 @@ func (c *ctx) wants(i int) bool { return i < len(c.n.in) && c.n.in[i].n != nil }
 // zeros makes a tensor of zeros like an input.
 func (c *ctx) zeros(i int) T {
 	d := c.n.in[i].info.DType
-	if !d.IsFloat() { // codes
+	if !d.IsFloat() || c.wide { // of codes, the float type beside them
 		d = c.g.DType()
 	}
 	return T{fill[Backend](c.sc, d, 0, c.shape(i))}
@@ -172,6 +190,8 @@ func sumTo(g T, shape []int64) T {
 // apply runs n's rule and returns a gradient per input, checked.
 func (r *rule) apply(c *ctx) (grads []T, err error) {
 	grads = make([]T, len(c.n.in))
+	c.wide = c.n.computesWide()
+	c.g = T{c.widened(c.g.Tensor)}
 	if r.all != nil {
 		copy(grads, r.all(c))
 	}
@@ -188,6 +208,9 @@ func (r *rule) apply(c *ctx) (grads []T, err error) {
 		g := &grads[i]
 		if g.Err() == nil && r.broadcasts {
 			*g = sumTo(*g, e.info.Shape)
+		}
+		if g.Err() == nil && c.wide && g.DType() != e.info.DType {
+			*g = g.Cast(e.info.DType)
 		}
 		if err := g.Err(); err != nil {
 			return nil, err

@@ -105,3 +105,84 @@ func TestCornersOfShapes(t *testing.T) {
 	require.ErrorContains(t, Uniform(ad, 1, math.NaN(), 1, 3).Err(), "uniform: the bounds are NaN and 1")
 	require.ErrorContains(t, Normal(ad, 1, 0, -1, 3).Err(), "normal: std is -1; want 0 or more")
 }
+
+// A gradient of 16 bits is computed in f32 and rounded once, however many steps its rule
+// has: y-1 of Pow was rounded, and what left the range of f16 on the way was infinite.
+func TestGradientsOfSixteenBitsRoundOnce(t *testing.T) {
+	type f32 = Float[*CPU]
+	for name, c := range map[string]struct {
+		f  func(x, y Float[adf]) Float[adf]
+		dx func(x, y, z, g f32) f32
+		dy func(x, y, z, g f32) f32
+	}{
+		"pow": {Float[adf].Pow,
+			func(x, y, z, g f32) f32 { return g.Mul(y).Mul(x.Pow(y.SubScalar(1))) },
+			func(x, y, z, g f32) f32 { return g.Mul(z).Mul(x.Log()) }},
+		"div": {Float[adf].Div,
+			func(x, y, z, g f32) f32 { return g.Div(y) },
+			func(x, y, z, g f32) f32 { return g.Mul(z).Div(y).Neg() }},
+		"mul, broadcast": {func(x, y Float[adf]) Float[adf] { return x.Unsqueeze(0).Mul(y.Unsqueeze(1)) },
+			func(x, y, z, g f32) f32 { return g.Mul(y.Unsqueeze(1)).Sum(0) },
+			func(x, y, z, g f32) f32 { return g.Mul(x.Unsqueeze(0)).Sum(1) }},
+		"erf": {func(x, y Float[adf]) Float[adf] { return x.Erf() },
+			func(x, y, z, g f32) f32 { return g.Mul(x.PowScalar(2).Neg().Exp().MulScalar(2 / math.SqrtPi)) }, nil},
+		"pow_scalar": {func(x, y Float[adf]) Float[adf] { return x.PowScalar(2.3) },
+			func(x, y, z, g f32) f32 { return g.Mul(x.PowScalar(1.3).MulScalar(2.3)) }, nil},
+		"log1p": {func(x, y Float[adf]) Float[adf] { return x.Log1p() },
+			func(x, y, z, g f32) f32 { return g.Div(x.AddScalar(1)) }, nil},
+		"sqrt": {func(x, y Float[adf]) Float[adf] { return x.Sqrt() },
+			func(x, y, z, g f32) f32 { return g.Div(z.MulScalar(2)) }, nil},
+	} {
+		for _, d := range []tensor.DType{tensor.F16, tensor.BF16} {
+			forStrategies(t, func(t *testing.T, s Strategy) {
+				ad := over(s)
+				x, y := ad.Track(Uniform(ad, 1, 0.1, 3, 200).Cast(d)), ad.Track(Uniform(ad, 2, 0.2, 3, 200).Cast(d))
+				z := ad.Keep(c.f(x, y))
+				seed := Normal(ad.InnerBackend(), 3, 0, 30, z.Shape()...).Cast(d)
+				wide := func(x Float[adf]) f32 { return ad.Inner(x).Cast(tensor.F32) }
+				args := [4]f32{wide(x), wide(y), wide(z), seed.Cast(tensor.F32)}
+				g, err := ad.Backward(z, WithSeed(seed))
+				require.NoError(t, err)
+				for i, want := range []func(x, y, z, g f32) f32{c.dx, c.dy} {
+					if want != nil {
+						got, _ := ad.Grad([]Float[adf]{x, y}[i], g)
+						require.Equal(t, list(t, want(args[0], args[1], args[2], args[3]).Cast(d)), list(t, got), "%s of %v, input %d", name, d, i)
+					}
+				}
+			})
+		}
+	}
+	ad := over(None{})
+	x, y := ad.Track(Floats(ad, []float64{60000}).Cast(tensor.F16)), ad.Track(Floats(ad, []float64{100}).Cast(tensor.F16))
+	g, err := ad.Backward(x.Div(y), WithSeed(Scalar(ad.InnerBackend(), 200.0).Cast(tensor.F16).Reshape(1)))
+	require.NoError(t, err)
+	dy, _ := ad.Grad(y, g)
+	require.Equal(t, []float64{-1200}, list(t, dy))
+}
+
+// The gradients of a tensor that was used often add up in f32: in bf16 a sum of ones
+// ended at 256.
+func TestSumsOfGradientsInSixteenBits(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		for d, want := range map[tensor.DType]float64{tensor.BF16: 1000, tensor.F16: 1000, tensor.F32: 1000, tensor.F64: 1000} {
+			ad := over(s)
+			w := ad.Track(Ones(ad, 2).Cast(d))
+			inner := ad.Keep(w.Neg())
+			sum := w.Cast(tensor.F32)
+			for range 499 {
+				sum = sum.Add(w.Cast(tensor.F32))
+			}
+			for range 500 {
+				sum = sum.Sub(inner.Cast(tensor.F32))
+			}
+			g, err := ad.Backward(sum, WithSum())
+			require.NoError(t, err)
+			dw, _ := ad.Grad(w, g)
+			require.Equal(t, d, dw.DType())
+			require.Equal(t, []float64{want, want}, list(t, dw))
+			di, _ := ad.Grad(inner, g)
+			require.Equal(t, d, di.DType())
+			require.Equal(t, []float64{-500, -500}, list(t, di))
+		}
+	})
+}
