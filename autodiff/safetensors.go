@@ -191,15 +191,6 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 	return v, nil
 }
 
-// SaveSafetensors writes a file.
-func SaveSafetensors(path string, tensors []NamedView, metadata map[string]string) error {
-	var b bytes.Buffer
-	if err := WriteSafetensors(&b, tensors, metadata); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
-}
-
 // LoadSafetensors reads a file.
 func LoadSafetensors(path string) ([]NamedView, map[string]string, error) {
 	f, err := os.Open(path)

@@ -1,0 +1,79 @@
+package autodiff
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// A file that was saved before is whole while another is written, and after an error: it
+// was cut short first.
+func TestSaveReplacesWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "net.safetensors")
+	one := []NamedView{{"a", tensor.Of([]float32{1, 2})}}
+	two := []NamedView{{"a", tensor.Of([]float32{3, 4, 5})}}
+	only := func(names ...string) {
+		t.Helper()
+		all, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		var got []string
+		for _, e := range all {
+			got = append(got, e.Name())
+		}
+		require.Equal(t, names, got)
+	}
+	read := func(path string) []float32 {
+		t.Helper()
+		tensors, _, err := LoadSafetensors(path)
+		require.NoError(t, err)
+		return tensor.Slice[float32](tensors[0].View)
+	}
+	require.NoError(t, SaveSafetensors(path, one, nil))
+	only("net.safetensors")
+
+	// Whoever has the file open has the old one.
+	if runtime.GOOS != "windows" {
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, os.Chmod(path, 0o600))
+		require.NoError(t, SaveSafetensors(path, two, nil))
+		old, _, err := ReadSafetensors(f)
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 2}, tensor.Slice[float32](old[0].View))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		require.NoError(t, SaveSafetensors(path, one, nil))
+
+		link := filepath.Join(dir, "latest")
+		require.NoError(t, os.Symlink("net.safetensors", link))
+		require.NoError(t, SaveSafetensors(link, two, nil))
+		require.Equal(t, []float32{3, 4, 5}, read(path))
+		require.NoError(t, os.Remove(link))
+		require.NoError(t, SaveSafetensors(os.DevNull, one, nil))
+	}
+	require.NoError(t, SaveSafetensors(path, one, nil))
+
+	// Errors leave it as it is, and nothing beside it.
+	require.ErrorContains(t, SaveSafetensors(path, append(two, two[0]), nil), path)
+	require.Equal(t, []float32{1, 2}, read(path))
+	require.Error(t, SaveSafetensors(dir, one, nil))
+	require.Error(t, SaveSafetensors(filepath.Join(dir, "missing", "a"), one, nil))
+	only("net.safetensors")
+	full := func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 1000))
+		require.NoError(t, err)
+		return os.ErrClosed
+	}
+	require.ErrorIs(t, replaceFile(path, full), os.ErrClosed)
+	require.Equal(t, []float32{1, 2}, read(path))
+	only("net.safetensors")
+}
