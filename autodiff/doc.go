@@ -53,6 +53,11 @@
 // no elements. Tensors that are simply dropped are left to the garbage
 // collector, which is always right and somewhat slower.
 //
+// # Going on later
+//
+// Params.Save writes parameters and Optimizer.Save what an optimizer remembers of them,
+// both as safetensors. A program that loads the two goes on with the same bits.
+//
 // # Same bits
 //
 // A result does not depend on the number of threads, on the strategy, on the

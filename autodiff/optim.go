@@ -1,7 +1,6 @@
 package autodiff
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -18,6 +17,13 @@ import (
 type Optimizer interface {
 	// Step changes every parameter that has a gradient, once.
 	Step(p Parameters, g GradientSet) error
+	// Save writes what the optimizer remembers of the parameters, by their names, to a
+	// safetensors file: how many steps each took, and running means. The settings, such as
+	// the rate, are the program's.
+	Save(path string, p Parameters) error
+	// Load reads what Save wrote, for parameters that there are: training goes on with the
+	// same bits. After an error everything is as it was.
+	Load(path string, p Parameters) error
 }
 
 // Parameters is a *Params of a backend with gradients.
@@ -167,7 +173,7 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 		return errNoGradients
 	}
 	if isNil(p) {
-		return errors.New("autodiff: the parameters are nil; want those that NewParams makes")
+		return errNoParameters
 	}
 	if *s == nil {
 		*s = state{}
@@ -180,7 +186,7 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 	for _, u := range changes {
 		mine := u.state
 		for len(mine.values) < count { // at the first step, or when a Momentum is set later
-			out, err := u.v.(*Var).e.inner.Run(OpFill, &Attr{DType: u.v.DType(), Shape: u.v.Shape()})
+			out, err := u.v.e.inner.Run(OpFill, &Attr{DType: u.v.DType(), Shape: u.v.Shape()})
 			if err != nil {
 				return err
 			}
@@ -200,31 +206,29 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 
 // change is one parameter's part of a step.
 type change struct {
-	name    string
-	v, grad Value
-	state   *paramState
+	name  string
+	v     *Var
+	grad  Value
+	state *paramState
 }
 
 // changes finds the parameters that have gradients. It refuses what cannot be
 // changed before anything is.
 func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 	var all []change
-	err := p.each(func(name string, v Value) error {
-		n := nodeOf(v)
-		if n == nil {
-			return fmt.Errorf("autodiff: %v: the parameter %q is not tracked: its backend %s has no gradients", op, name, p.runner().Name())
-		}
-		grad := g.find(n.id)
+	err := tracked(p, func(name string, x *Var) error {
+		id, d := x.node.id, x.info.DType
+		grad := g.find(id)
 		if grad == nil {
 			return nil
 		}
-		if d := v.DType(); d != tensor.F32 && d != tensor.F64 {
+		if d != tensor.F32 && d != tensor.F64 {
 			return fmt.Errorf("autodiff: %v: the parameter %q is %v; want f32 or f64, which small steps change", op, name, d)
 		}
-		if (*s)[n.id] == nil {
-			(*s)[n.id] = &paramState{}
+		if (*s)[id] == nil {
+			(*s)[id] = &paramState{}
 		}
-		all = append(all, change{name, v, grad, (*s)[n.id]})
+		all = append(all, change{name, x, grad, (*s)[id]})
 		return nil
 	})
 	return all, err

@@ -1,0 +1,136 @@
+package autodiff
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// run trains a network from one step to another, each with images of its own, and returns
+// the parameters' elements.
+func run(t *testing.T, ad adf, p *Params[adf], o Optimizer, from, to int) (all [][]float64) {
+	net := newClassifier(p)
+	for step := from; step < to; step++ {
+		x, y := images(ad, rand.New(rand.NewPCG(1, uint64(step))))
+		g, err := ad.Backward(net.forward(x).CrossEntropy(y, 0.1))
+		require.NoError(t, err)
+		require.NoError(t, o.Step(p, g))
+	}
+	for _, name := range p.Names() {
+		x, _ := p.Get(name)
+		all = append(all, list(t, x))
+	}
+	return all
+}
+
+// Training that is saved and loaded goes on with the same bits.
+func TestResumedTraining(t *testing.T) {
+	for name, optimizer := range map[string]func() Optimizer{
+		"sgd":      func() Optimizer { return &SGD{Rate: 0.1, WeightDecay: 0.01} },
+		"momentum": func() Optimizer { return &SGD{Rate: 0.1, Momentum: 0.9} },
+		"nesterov": func() Optimizer { return &SGD{Rate: 0.1, Momentum: 0.9, Nesterov: true} },
+		"adam":     func() Optimizer { return &Adam{Rate: 0.01, WeightDecay: 0.1} },
+		"adamw":    func() Optimizer { return &AdamW{Rate: 0.01, WeightDecay: 0.1} },
+	} {
+		dir := t.TempDir()
+		params, memory := filepath.Join(dir, "params"), filepath.Join(dir, "memory")
+		ad := over(None{})
+		want := run(t, ad, NewParams(ad, 7), optimizer(), 0, 8)
+
+		p, o := NewParams(ad, 7), optimizer()
+		run(t, ad, p, o, 0, 4)
+		require.NoError(t, p.Save(params))
+		require.NoError(t, o.Save(memory, p))
+		first, err := os.ReadFile(memory)
+		require.NoError(t, err)
+
+		other := over(None{})
+		p, o = NewParams(other, 8), optimizer()
+		require.NoError(t, p.Load(params))
+		newClassifier(p)
+		require.NoError(t, o.Load(memory, p))
+		require.NoError(t, o.Save(memory, p))
+		second, err := os.ReadFile(memory)
+		require.NoError(t, err)
+		require.Equal(t, first, second, name)
+		require.Equal(t, want, run(t, other, p, o, 4, 8), name)
+	}
+}
+
+// What an optimizer cannot go on with is refused, and leaves it as it was.
+func TestMemoryOfAnotherOptimizer(t *testing.T) {
+	dir := t.TempDir()
+	ad := over(None{})
+	p := NewParams(ad, 1)
+	w := p.Full("w", 1, 2)
+	step := func(o Optimizer) {
+		g, err := ad.Backward(w.Mul(w).Sum())
+		require.NoError(t, err)
+		require.NoError(t, o.Step(p, g))
+	}
+	save := func(name string, o Optimizer, p Parameters) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, o.Save(path, p))
+		return path
+	}
+	adam, sgd, momentum := &Adam{Rate: 0.1}, &SGD{Rate: 0.1}, &SGD{Rate: 0.1, Momentum: 0.5}
+	none := save("none", adam, p)
+	step(adam)
+	step(sgd)
+	step(momentum)
+	ofAdam, ofSGD, ofMomentum := save("adam", adam, p), save("sgd", sgd, p), save("momentum", momentum, p)
+	tensors, _, err := LoadSafetensors(ofAdam)
+	require.NoError(t, err)
+	names := map[string]string{}
+	for _, x := range tensors {
+		names[x.Name] = x.View.String()
+	}
+	require.Equal(t, map[string]string{"w.step": "i64[]", "w.exp_avg": "f32[2]", "w.exp_avg_sq": "f32[2]"}, names)
+
+	p2 := NewParams(ad, 1)
+	p2.Full("w", 1, 3)
+	p3 := NewParams(ad, 1)
+	p3.Full("other", 1, 2)
+	untracked := NewParams(ad.InnerBackend(), 1)
+	untracked.Full("w", 1, 2)
+	negative := filepath.Join(dir, "negative")
+	require.NoError(t, SaveSafetensors(negative, []NamedView{{"w.step", tensor.Of([]int64{-1}, []int64{}...)}}, nil))
+	for _, c := range []struct {
+		o    Optimizer
+		path string
+		p    Parameters
+		want string
+	}{
+		{adam, ofSGD, p, `has no "w.exp_avg"`},
+		{&AdamW{}, ofMomentum, p, `has no "w.exp_avg"`},
+		{sgd, ofAdam, p, `"w.exp_avg" is of another optimizer, or of a parameter that there is not (yet)`},
+		{adam, ofAdam, p2, `"w.exp_avg" is f32[2]; want f32[3], as the parameter is`},
+		{adam, ofAdam, p3, `"w.exp_avg" is of another optimizer, or of a parameter that there is not (yet)`},
+		{adam, ofAdam, untracked, `the parameter "w" is not tracked`},
+		{adam, ofAdam, nil, `the parameters are nil`},
+		{adam, ofAdam, (*Params[adf])(nil), `the parameters are nil`},
+		{adam, negative, p, `"w.step" is i64[]; want an i64 of 0 or more`},
+		{adam, filepath.Join(dir, "missing"), p, "missing"},
+	} {
+		err := c.o.Load(c.path, c.p)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, filepath.Base(c.path))
+	}
+	require.ErrorContains(t, adam.Save(filepath.Join(dir, "x"), untracked), `the parameter "w" is not tracked`)
+	require.ErrorContains(t, adam.Save(filepath.Join(dir, "x"), nil), `the parameters are nil`)
+	again, err := os.ReadFile(save("again", adam, p))
+	require.NoError(t, err)
+	before, err := os.ReadFile(ofAdam)
+	require.NoError(t, err)
+	require.Equal(t, before, again)
+
+	// Nothing remembered is a memory, too; AdamW's is Adam's.
+	require.NoError(t, adam.Load(none, p))
+	require.Empty(t, adam.state)
+	require.NoError(t, (&AdamW{}).Load(ofAdam, p))
+}
