@@ -47,10 +47,10 @@ var rules = [opCount]rule{
 		grad(in1|output, func(c *ctx) T { return c.g.Mul(c.out()).Div(c.in(1)).Neg() })),
 	OpMaximum: spread(
 		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Greater(c.in(0)), 0) }),
-		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Greater(c.in(0)).Not(), 0) })),
+		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(0).GreaterEqual(c.in(1)), 0) })),
 	OpMinimum: spread(
 		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Less(c.in(0)), 0) }),
-		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Less(c.in(0)).Not(), 0) })),
+		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(0).LessEqual(c.in(1)), 0) })),
 	OpPow: spread(grad(in0|in1, powBase), grad(in0|in1|output, powExponent)),
 	OpWhere: spread(none,
 		grad(in0, func(c *ctx) T { return c.g.MaskFill(c.condition(0).Not(), 0) }),
