@@ -27,8 +27,11 @@ type NamedView struct {
 // The names of element types in safetensors.
 var fileTypes = map[tensor.DType]string{
 	tensor.F32: "F32", tensor.F64: "F64", tensor.F16: "F16", tensor.BF16: "BF16", tensor.S8: "I8",
-	tensor.U8: "U8", tensor.I32: "I32", tensor.I64: "I64", tensor.Bool: "BOOL",
+	tensor.U8: "U8", tensor.S16: "I16", tensor.U16: "U16", tensor.I32: "I32", tensor.I64: "I64", tensor.Bool: "BOOL",
+	tensor.F8E4M3: "F8_E4M3", tensor.F8E5M2: "F8_E5M2",
 }
+
+func fileTypeNames() string { return strings.Join(slices.Sorted(maps.Values(fileTypes)), ", ") }
 
 type fileEntry struct {
 	DType   string  `json:"dtype"`
@@ -37,7 +40,7 @@ type fileEntry struct {
 }
 
 // WriteSafetensors writes compact tensors in host memory to w, and metadata
-// unless it is nil. Types are f32, f64, f16, bf16, s8, u8, i32, i64 and bool;
+// unless it is nil. Types are all but the packed s4 and u4, which the format does not have;
 // names and metadata are UTF-8. The same tensors give the same bytes: the widest
 // types come first, then by name.
 func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]string) error {
@@ -75,11 +78,21 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 	seen := map[string]bool{"__metadata__": true}
 	for _, t := range tensors {
 		v := &t.View
-		if fileTypes[v.DType] == "" || !v.Device.IsCPU() || checkView(v) != nil || !v.IsContiguous() || seen[t.Name] {
-			return fmt.Errorf("autodiff: safetensors: %q is %v; want a name of its own and a compact tensor in host memory", t.Name, v)
-		}
-		if !utf8.ValidString(t.Name) {
+		switch {
+		case seen[t.Name]:
+			return fmt.Errorf("autodiff: safetensors: %q is there twice, or metadata's; want a name of its own", t.Name)
+		case !utf8.ValidString(t.Name):
 			return fmt.Errorf("autodiff: safetensors: the name %q is not UTF-8", t.Name)
+		case fileTypes[v.DType] == "":
+			return fmt.Errorf("autodiff: safetensors: %q is %v; want one of the format's types: %s", t.Name, v, fileTypeNames())
+		case !v.Device.IsCPU():
+			return fmt.Errorf("autodiff: safetensors: %q is %v on %v; want a tensor in host memory", t.Name, v, v.Device)
+		}
+		if err := checkView(v); err != nil {
+			return fmt.Errorf("autodiff: safetensors: %q: %w", t.Name, err)
+		}
+		if !v.IsContiguous() {
+			return fmt.Errorf("autodiff: safetensors: %q is %v with strides %v; want a compact tensor", t.Name, v, v.Strides)
 		}
 		if err := checkBools(v.DType, tensor.Bytes(*v)); err != nil {
 			return fmt.Errorf("autodiff: safetensors: %q: %w", t.Name, err)
@@ -173,7 +186,7 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 		}
 	}
 	if v.DType == tensor.None {
-		return v, fmt.Errorf("the type %q is not known; want one of %s", e.DType, strings.Join(slices.Sorted(maps.Values(fileTypes)), ", "))
+		return v, fmt.Errorf("the type %q is not known; want one of %s", e.DType, fileTypeNames())
 	}
 	if e.Shape == nil || len(e.Offsets) != 2 {
 		return v, fmt.Errorf("the shape is %v and data_offsets are %v; want a list, and a begin and an end", e.Shape, e.Offsets)
