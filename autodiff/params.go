@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -180,11 +181,16 @@ func (p *Params[B]) Load(path string) error {
 }
 
 // InnerParams returns the parameters on the inner backend, for serving. They
-// share their elements with the tracked ones.
+// share their elements with the tracked ones. What was loaded and not asked for
+// yet is there, too.
 func InnerParams[B Backend, C Strategy](p *Params[*Autodiff[B, C]]) *Params[B] {
+	if p == nil || isNil(p.be) {
+		return new(Params[B])
+	}
 	inner := NewParams(p.be.b, p.seed)
 	for _, name := range p.names {
 		inner.Add(name, p.be.Inner(p.byName[name]))
 	}
+	inner.loaded = maps.Clone(p.loaded)
 	return inner
 }
