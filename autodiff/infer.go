@@ -234,6 +234,44 @@ func createFloats(at *Attr, in []Info) ([3]Info, error) {
 	return create(at, in)
 }
 
+// uniform asks for bounds in order, with every number between them in the type.
+func uniform(at *Attr, in []Info) ([3]Info, error) {
+	lo, hi := at.Floats[0], at.Floats[1]
+	out, err := createFloats(at, in)
+	if err != nil {
+		return out, err
+	}
+	if !(lo <= hi) {
+		return fail("the bounds are %g and %g; want the first not above the second", lo, hi)
+	}
+	if !finite(at.DType, lo) || !finite(at.DType, hi) || !finite(at.DType, hi-lo) {
+		return fail("the bounds are %g and %g; want them, and what is between them, finite in %v", lo, hi, at.DType)
+	}
+	return out, nil
+}
+
+func normal(at *Attr, in []Info) ([3]Info, error) {
+	mean, std := at.Floats[0], at.Floats[1]
+	out, err := createFloats(at, in)
+	if err != nil {
+		return out, err
+	}
+	if !(std >= 0) || !finite(at.DType, std) {
+		return fail("std is %g; want 0 or more, and finite in %v", std, at.DType)
+	}
+	if !finite(at.DType, mean) {
+		return fail("the mean is %g; want a number that is finite in %v", mean, at.DType)
+	}
+	return out, nil
+}
+
+// largest has the largest number of each type of float.
+var largest = map[tensor.DType]float64{
+	tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64, tensor.F16: 65504, tensor.BF16: 0x1.fep127,
+}
+
+func finite(d tensor.DType, v float64) bool { return math.Abs(v) <= largest[d] }
+
 // alike is the rule of operations in place on equal types and shapes.
 func alike(_ *Attr, in []Info) ([3]Info, error) {
 	for i, x := range in {

@@ -244,8 +244,8 @@ var ops = [opCount]opDef{
 
 	OpFill:    {name: "fill", infer: create},
 	OpArange:  {name: "arange", infer: create},
-	OpUniform: {name: "uniform", infer: createFloats},
-	OpNormal:  {name: "normal", infer: createFloats},
+	OpUniform: {name: "uniform", infer: uniform},
+	OpNormal:  {name: "normal", infer: normal},
 
 	OpMatMul:           {name: "matmul", inputs: 2, infer: floats(matmul)},
 	OpLinear:           {name: "linear", inputs: 3, optional: 1, infer: floats(linear)},
