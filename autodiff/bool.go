@@ -46,14 +46,19 @@ func (x Bool[B]) Count() (int, error) {
 	return int(n[0]), nil
 }
 
-// Any holds where x does anywhere along the axis.
-func (x Bool[B]) Any(axis int) Bool[B] {
+// Any holds where x does anywhere along the axis, which it removes.
+func (x Bool[B]) Any(axis int) Bool[B] { return x.any("any", axis) }
+
+// All holds where x does everywhere along the axis, which it removes.
+func (x Bool[B]) All(axis int) Bool[B] { return x.Not().any("all", axis).Not() }
+
+func (x Bool[B]) any(name string, axis int) Bool[B] {
+	if err := axisOf(&axis, x.Rank()); err != nil && x.Err() == nil {
+		return Bool[B]{failed(x.be, "%s: x is %v: %w", name, x, err)}
+	}
 	n := x.ToInt().Sum(axis)
 	return n.Greater(n.scalar(0))
 }
-
-// All holds where x does everywhere along the axis.
-func (x Bool[B]) All(axis int) Bool[B] { return x.Not().Any(axis).Not() }
 
 // Reshape gives the elements another shape; one extent may be -1.
 func (x Bool[B]) Reshape(shape ...int) Bool[B] { return Bool[B]{x.reshape(shape)} }

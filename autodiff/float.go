@@ -130,7 +130,7 @@ func (x Float[B]) Div(y Float[B]) Float[B] { return x.op2(OpDiv, y) }
 func (x Float[B]) Pow(y Float[B]) Float[B] { return x.op2(OpPow, y) }
 
 // Maximum returns the larger of x and y, and a NaN where one of them is. Of
-// equals, x gets the gradient.
+// equals, x gets the gradient; where one is a NaN, both do, as in PyTorch.
 func (x Float[B]) Maximum(y Float[B]) Float[B] { return x.op2(OpMaximum, y) }
 
 // Minimum returns the smaller of x and y; see Maximum.

@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"cmp"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Reshape gives the elements another shape; one extent may be -1.
 func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(shape)} }
@@ -45,15 +49,26 @@ func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
 	return Float[B]{x.slice(axis, lo, hi, step)}
 }
 
-// SliceAssign returns x with the part's elements at lo and on, along an axis.
+// SliceAssign returns x with the part's elements at lo and on, along an axis; a negative
+// lo counts from the end. All other extents are equal.
 func (x Float[B]) SliceAssign(axis, lo int, part Float[B]) Float[B] {
-	if n := x.extent(axis); lo < 0 && lo+n >= 0 {
-		lo += n
+	if err := cmp.Or(x.Err(), part.Err()); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
-	if lo < 0 && x.Err() == nil && part.Err() == nil {
-		return Float[B]{failed(x.be, "slice_assign: elements from %d on of axis %d of %v; want at least %d", lo, axis, x, -x.extent(axis))}
+	if err := axisOf(&axis, x.Rank()); err != nil {
+		return Float[B]{failed(x.be, "slice_assign: x is %v: %w", x, err)}
 	}
-	at, err := x.part(axis, lo, lo+part.extent(axis), 1)
+	if !matches(x.v.Shape(), part.v.Shape(), axis) {
+		return Float[B]{failed(x.be, "slice_assign: the part is %v; want %v but for axis %d", part, x, axis)}
+	}
+	from, n, count := lo, x.extent(axis), part.extent(axis)
+	if lo < 0 {
+		from += n
+	}
+	if from < 0 || from > n-count {
+		return Float[B]{failed(x.be, "slice_assign: elements from %d on of axis %d of %v; want at least -%d, and room for the part %v", lo, axis, x, n, part)}
+	}
+	at, err := x.part(axis, from, from+count, 1)
 	if err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}

@@ -84,7 +84,10 @@ func (t Tensor[B]) String() string {
 	return infoOf(t.v).String()
 }
 
-// View shows the elements in host memory, for reading, as long as t is held.
+// View shows the elements in host memory, for reading, until t is released: by Release,
+// or by a Backward that consumes the graph of t (see Keep). Others use the memory then. A
+// View of a parameter shows what an Optimizer or Load puts there later; Float64s and the
+// like copy.
 func (t Tensor[B]) View() (tensor.View, error) {
 	if err := t.Err(); err != nil {
 		return tensor.View{}, err

@@ -1,0 +1,80 @@
+package autodiff
+
+import (
+	"math"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// A part of fewer columns was put into the first of them.
+func TestArgumentsOfSliceAssign(t *testing.T) {
+	ad := over(None{})
+	x := Zeros(ad, 4, 3)
+	for want, y := range map[string]Float[adf]{
+		"slice_assign: the part is f32[2,2]; want f32[4,3] but for axis 0":                                          x.SliceAssign(0, 1, Ones(ad, 2, 2)),
+		"slice_assign: the part is f32[3]; want f32[4,3] but for axis 0":                                            x.SliceAssign(0, 1, Ones(ad, 3)),
+		"slice_assign: x is f32[4,3]: axis 2 is out of range for 2 dimensions":                                      x.SliceAssign(2, -1, Ones(ad, 2, 3)),
+		"slice_assign: x is f32[]: axis 0 is out of range":                                                          Scalar(ad, float32(1)).SliceAssign(0, 0, Ones(ad, 1)),
+		"slice_assign: elements from 3 on of axis 0 of f32[4,3]; want at least -4, and room for the part f32[2,3]":  x.SliceAssign(0, 3, Ones(ad, 2, 3)),
+		"slice_assign: elements from -1 on of axis 0 of f32[4,3]; want at least -4, and room for the part f32[2,3]": x.SliceAssign(0, -1, Ones(ad, 2, 3)),
+		"slice_assign: elements from " + strconv.Itoa(math.MaxInt) + " on of axis 0 of f32[4,3]; want at least -4":  x.SliceAssign(0, math.MaxInt, Ones(ad, 2, 3)),
+		"slice_assign: elements from " + strconv.Itoa(math.MinInt) + " on of axis 1 of f32[4,3]; want at least -3":  x.SliceAssign(1, math.MinInt, Ones(ad, 4, 1)),
+		"slice_assign: inputs are f32[4,3] and f64[4,3]; want one type":                                             x.SliceAssign(0, 0, Floats(ad, make([]float64, 12), 4, 3)),
+		"elements from 0 on of axis 1 of f32[4,3]; want at least -3, and room for the part f32[4,4]":                x.SliceAssign(1, 0, Ones(ad, 4, 4)),
+	} {
+		require.ErrorContains(t, y.Err(), "autodiff: ")
+		require.ErrorContains(t, y.Err(), want)
+	}
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x, part := leaf(ad, []float64{1, 2, 3, 4}, 2, 2), leaf(ad, []float64{7, 8}, 1, 2)
+		none, all := leaf(ad, nil, 0, 2), leaf(ad, []float64{1, 2, 3, 4}, 2, 2)
+		for _, c := range []struct {
+			y        Float[adf]
+			p        Float[adf]
+			dx, dp   []float64
+			elements []float64
+		}{
+			{x.SliceAssign(-2, -1, part), part, []float64{1, 2, 0, 0}, []float64{3, 4}, []float64{1, 2, 7, 8}},
+			{x.SliceAssign(0, 2, none), none, []float64{1, 2, 3, 4}, nil, []float64{1, 2, 3, 4}},
+			{x.SliceAssign(1, 0, all.MulScalar(2)), all, []float64{0, 0, 0, 0}, []float64{2, 4, 6, 8}, []float64{2, 4, 6, 8}},
+		} {
+			require.Equal(t, c.elements, list(t, c.y))
+			g, err := ad.Backward(c.y, WithSeed(Floats(ad.InnerBackend(), []float64{1, 2, 3, 4}, 2, 2)))
+			require.NoError(t, err)
+			dx, _ := ad.Grad(x, g)
+			dp, _ := ad.Grad(c.p, g)
+			require.Equal(t, c.dx, list(t, dx))
+			require.Equal(t, c.dp, list(t, dp))
+		}
+	})
+}
+
+// Errors of what is made of several operations name what was called.
+func TestArgumentsOfLayerNormAnyAndAll(t *testing.T) {
+	ad := over(None{})
+	x, none := Ones(ad, 2, 3), Float[adf]{}
+	for want, y := range map[string]Float[adf]{
+		"layer_norm: x is f32[]; want [..., n]":                                                Scalar(ad, float32(1)).LayerNorm(none, none, 1),
+		"layer_norm: eps is -1; want 0 or more":                                                x.LayerNorm(none, none, -1),
+		"layer_norm: eps is NaN; want 0 or more":                                               x.LayerNorm(none, none, math.NaN()),
+		"layer_norm: the weight is f32[2,3]; want f32[3], to go with x of f32[2,3]":            x.LayerNorm(Ones(ad, 2, 3), none, 1),
+		"layer_norm: the weight is f32[1]; want f32[3]":                                        x.LayerNorm(Ones(ad, 1), none, 1),
+		"layer_norm: the bias is f32[4,1,3]; want f32[3]":                                      x.LayerNorm(none, Ones(ad, 4, 1, 3), 1),
+		"layer_norm: the bias is f64[3]; want f32[3]":                                          x.LayerNorm(none, Floats(ad, []float64{1, 2, 3}), 1),
+		"layer_norm: the weight is f64[3]; want f16[3], to go with x of f16[2,3]":              x.Cast(tensor.F16).LayerNorm(Floats(ad, []float64{1, 2, 3}), none, 1),
+		"autodiff: reshape: the input is f32[2,3] with 6 elements, which do not fit shape [4]": x.LayerNorm(none, x.Reshape(4), 1),
+	} {
+		if y.Present() {
+			require.ErrorContains(t, y.Err(), want)
+		}
+	}
+	b := x.Less(x)
+	require.EqualError(t, b.Any(2).Err(), "autodiff: any: x is bool[2,3]: axis 2 is out of range for 2 dimensions")
+	require.EqualError(t, b.All(-3).Err(), "autodiff: all: x is bool[2,3]: axis -3 is out of range for 2 dimensions")
+	require.EqualError(t, Bools(ad, []bool{true}, []int{}...).Any(0).Err(), "autodiff: any: x is bool[]: axis 0 is out of range for 0 dimensions")
+}
