@@ -48,6 +48,42 @@ def test_a_first_batch_is_its_range_whatever_it_is(kind):
             assert_same((observer.min_val, observer.max_val), observer.extremes(x))
 
 
+KNOWN = {
+    "channels": CHANNELS | {"ch_axis": 1, "shape": (1, 8)},
+    "groups": {"dtype": torch.qint8, "group_size": 4, "shape": [5, 8]},
+    "with_args": {"observer": PerChannelMinMaxObserver.with_args(ch_axis=-1, shape=torch.Size((5, 8)))},
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_with_a_shape_averages_and_checkpoints_start_before_the_first_batch(name, tmp_path):
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    model, fresh, x = ObservedFakeQuantize(**KNOWN[name]), ObservedFakeQuantize(**KNOWN[name]), draw(5, 8)
+    averages = [AveragedModel(model, use_buffers=use_buffers) for use_buffers in (False, True)]
+    with pytest.warns(UserWarning, match="nothing yet"):
+        assert_same(model.eval()(x), ObservedFakeQuantize(**(KNOWN[name] | {"shape": None})).eval()(x))
+    model.train()(x)
+    for average in averages:
+        average.update_parameters(model)
+        assert_same(average.module.eval()(x), model(x))
+    checkpoint.save(model.state_dict(), checkpoint_id=tmp_path)
+    checkpoint.load(fresh.state_dict(), checkpoint_id=tmp_path)
+    assert_same(fresh.eval()(x), model.eval()(x))
+
+
+def test_a_configuration_takes_a_shape():
+    for keywords, shape in (({"granularity": "per_channel"}, (5,)), ({"group_size": 4}, (5, 2)), ({}, (0,))):
+        config = {"dtype": torch.int8, "is_dynamic": not keywords} | (keywords or {"granularity": "per_channel"})
+        assert ObservedFakeQuantize.from_config(config, shape=(5, 8)).scale.shape == shape
+
+
+def test_a_shape_without_the_axis_is_an_error():
+    with pytest.raises(ValueError, match=r"ch_axis is 1; want -1 to 0 for shape \[8\]"):
+        PerChannelMinMaxObserver(1, shape=[8])
+    with pytest.raises(TypeError, match="shape must be a list of ints"):
+        PerChannelMinMaxObserver(1, shape=8)
+
+
 def test_a_quantizer_shared_by_weights_of_other_shapes():
     """Before it saw something it has the shape of the first; its scale is 1 for each."""
     by = ObservedFakeQuantize(**CHANNELS)

@@ -46,7 +46,7 @@ class ObservedFakeQuantize(FakeQuantizer):
     """Fake quantization by the scale and the zero point that an observer chooses.
 
     The arguments are those of ``torch.ao.quantization.FakeQuantize``: observer is a class, or a constructor
-    that ``with_args`` made, called with ``observer_kwargs`` (dtype, qscheme, reduce_range, eps, ch_axis, ...:
+    that ``with_args`` made, called with ``observer_kwargs`` (dtype, qscheme, reduce_range, eps, ch_axis, shape, ...:
     see MinMaxObserver; torch.ao's observers, such as its HistogramObserver, work, too). ``is_dynamic``
     chooses anew for every input, and follows nothing. ``from_config`` takes torchao's arguments.
 
@@ -55,7 +55,7 @@ class ObservedFakeQuantize(FakeQuantizer):
     ``disable_fake_quant()``. In eval mode nothing is observed, nor where torch.utils.checkpoint runs a forward
     again. The gradient is the straight-through estimate, 0 where x fell outside the range. ``scale`` and
     ``zero_point`` (int32) are buffers, with one element for each channel, group or block, and empty before the
-    first batch where their number is not known yet. Without a first batch the scale is 1, with a warning. The
+    first batch where their number is not known yet, from ``shape`` or as a layer's weight has it. Without a first batch the scale is 1, with a warning. The
     scale has the type that the data gives it, whatever ``to(dtype)`` makes of the model. ``convert`` makes of it
     a module with the parameters as they are."""
 
@@ -81,8 +81,8 @@ class ObservedFakeQuantize(FakeQuantizer):
         for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
             if value is not None:
                 observer_kwargs[name] = value
-        self.activation_post_process = observer(**observer_kwargs)
-        self.scheme = scheme_of(self.activation_post_process)
+        self.activation_post_process = made = observer(**observer_kwargs)
+        self.scheme = scheme_of(made)
         if is_dynamic and not hasattr(self.activation_post_process, "choose"):
             raise TypeError(f"ObservedFakeQuantize: {type(self.activation_post_process).__name__} cannot be dynamic")
         if not is_dynamic and self.scheme.grouping.name == "per_token":
@@ -90,7 +90,9 @@ class ObservedFakeQuantize(FakeQuantizer):
         self.is_dynamic = is_dynamic
         self.register_buffer("scale", torch.empty(0, device=device))
         self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32, device=device))
-        if self.scheme.grouping.name == "per_tensor":
+        if isinstance(made, MinMaxObserver):
+            self._reserve(made.min_val.shape)
+        elif self.scheme.grouping.name == "per_tensor":
             self._reserve(())
 
     @classmethod
@@ -98,17 +100,17 @@ class ObservedFakeQuantize(FakeQuantizer):
         """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
         by name or in a dict: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
         zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric.
+        ``shape`` is that of what is quantized, where it is known.
 
-        With ``range_learning`` it is a FakeQuantize, for ``shape``, that of what is quantized: scales, and
+        With ``range_learning`` it is a FakeQuantize, which wants shape unless it is per tensor: scales, and
         zero points where not symmetric, start at the range of the first batch and are learned by LSQ."""
         fields = torchao_config.fields_of(config, **keywords)
         if fields["range_learning"]:
             return FakeQuantize(**torchao_config.learned(fields, shape))
-        return cls(**torchao_config.observed(fields))
+        return cls(**torchao_config.observed(fields, shape))
 
     def _reserve(self, shape: Sequence[int]) -> None:
-        """Makes room for the parameters of an input of that shape, as they are before the first batch."""
-        shape = self.scheme.grouping.parameter_shape(shape)
+        """Makes room for parameters, as they are before the first batch."""
         self.scale = self.scale.new_ones(shape)
         self.zero_point = self.zero_point.new_full(shape, self.scheme.middle)
 
@@ -122,7 +124,7 @@ class ObservedFakeQuantize(FakeQuantizer):
         observer = self.activation_post_process
         if self.scale.numel() or self.is_dynamic:
             return
-        self._reserve(shape)
+        self._reserve(self.scheme.grouping.parameter_shape(shape))
         if isinstance(observer, MinMaxObserver):
             observer.expect(shape)
 

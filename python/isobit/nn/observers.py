@@ -38,8 +38,10 @@ class MinMaxObserver(FollowsData):
     qint8, any integer of 1 to 8 bits, or an 8-bit float; its range is quant_min to quant_max unless they
     are given, and both are halved with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
     along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
-    ``block_size`` for one for each block. Scales are rounded to ``scale_dtype`` if there is one; ``rounding`` is
-    fake_quantize's. ``is_dynamic`` is kept for torch.ao's FakeQuantize, which asks for it.
+    ``block_size`` for one for each block. With ``shape``, that of what it will see, their number is known before
+    the first batch, as torch.distributed.checkpoint.load and swa_utils.AveragedModel want it. Scales are rounded to
+    ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
+    FakeQuantize, which asks for it.
 
     ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
     zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
@@ -66,6 +68,7 @@ class MinMaxObserver(FollowsData):
         ch_axis: int = 0,
         group_size: int | None = None,
         block_size: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
         grouping: Grouping | None = None,
         scale_dtype: torch.dtype | None = None,
         rounding: str = "nearest",
@@ -75,7 +78,7 @@ class MinMaxObserver(FollowsData):
         check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
         check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max, group_size=group_size)
         check_kinds(owner, "i", ch_axis=ch_axis)
-        check_kinds(owner, "l?", block_size=block_size)
+        check_kinds(owner, "l?", block_size=block_size, shape=shape)
         check_kinds(owner, "f", eps=eps)
         if rounding not in ROUNDINGS:
             raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
@@ -106,7 +109,7 @@ class MinMaxObserver(FollowsData):
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
         self.register_buffer("min_val", torch.empty(0, device=device))
         self.register_buffer("max_val", torch.empty(0, device=device))
-        self._start()
+        self._start(None if shape is None else grouping.parameter_shape(shape))
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:

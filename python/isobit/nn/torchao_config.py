@@ -75,7 +75,7 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     return fields
 
 
-def observed(fields: dict[str, Any]) -> dict[str, Any]:
+def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
     """ObservedFakeQuantize's arguments."""
     kept, _, _ = code_type("from_config", fields["dtype"])
     symmetric = _symmetric(fields)
@@ -87,6 +87,7 @@ def observed(fields: dict[str, Any]) -> dict[str, Any]:
         "dtype": kept if kept.is_floating_point else fields["dtype"],
         "qscheme": torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine,
         "grouping": _grouping(fields["granularity"], fields["group_size"]),
+        "shape": None if dynamic else shape,
         "eps": fields["eps"] or 0.0,
         "scale_dtype": fields["scale_precision"],
     }
