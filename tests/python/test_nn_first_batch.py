@@ -3,6 +3,7 @@
 import pytest
 import torch
 from isobit.nn import (
+    FakeQuantize,
     FakeQuantizedLinear,
     HistogramObserver,
     MinMaxObserver,
@@ -14,6 +15,7 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -99,6 +101,47 @@ def test_a_quantizer_shared_by_weights_of_other_shapes():
     assert by.scale.shape == (24,)
     with pytest.raises(ValueError, match=r"shape \[8\], those before had \[24\]"):
         layers[0].train()(draw(3, 16))
+
+
+@each_observer
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_on_meta_shapes_pass(kind, dynamic):
+    model, want, x = ObservedFakeQuantize(kind, is_dynamic=dynamic), ObservedFakeQuantize(kind), draw(5, 8)
+    model.to("meta")
+    for mode in (True, False):
+        y = model.train(mode)(x.to("meta"))
+        assert y.is_meta and y.shape == x.shape
+    model.to_empty(device="cpu")  # what shapes left behind is nothing
+    assert_same(model.train()(x), want(x))
+    if not dynamic:
+        assert_same(tuple(model.state_dict().values()), tuple(want.state_dict().values()))
+
+
+def test_a_histogram_is_not_exported_as_a_range():
+    model, x = ObservedFakeQuantize(HistogramObserver), draw(5, 8)
+    model(x)
+    with pytest.raises(Exception, match="data-dependent"):
+        torch.export.export(model, (x,), strict=False)
+    with pytest.raises(Exception, match="(?i)data-?dependent"):
+        make_fx(model, tracing_mode="fake")(x)
+    model.eval()
+    assert_same(torch.export.export(model, (x,)).module()(x), model(x))
+
+
+@pytest.mark.parametrize("make", (FakeQuantize, ObservedFakeQuantize), ids=("learned", "observed"))
+@pytest.mark.parametrize("byte", (0, 255))
+def test_reset_parameters_starts_anew_in_memory_that_holds_anything(make, byte):
+    """As to_empty leaves it, after which one calls what torch's modules name so."""
+    model, fresh, x = make(), make(), draw(5, 8)
+    model(x * 9)
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for value in (*model.parameters(), *model.buffers()):
+            value.reshape(-1).view(torch.uint8).fill_(byte)
+    for module in model.modules():
+        module.reset_parameters()
+    assert_same(model(x), fresh(x))
+    assert_same(tuple(model.state_dict().values()), tuple(fresh.state_dict().values()))
 
 
 @each_observer

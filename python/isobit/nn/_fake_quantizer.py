@@ -126,8 +126,9 @@ class FollowsData(torch.nn.Module):
 
     types_of_data: tuple[str, ...] = ()
 
-    def restart(self) -> None:
-        """Forgets what was seen: called where ``to_empty`` gives a module that was on meta new memory."""
+    def reset_parameters(self) -> None:
+        """Forgets what was seen: called where ``to_empty`` gives a module that was on meta new memory, and to be called
+        where it gives another new memory, as of torch's modules."""
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         before = [(name, old) for name, old in self._buffers.items() if old is not None]
@@ -140,7 +141,7 @@ class FollowsData(torch.nn.Module):
             if name in self.types_of_data and new.dtype != old.dtype:
                 self._buffers[name] = old.to(new.device)
         if lost:
-            self.restart()
+            self.reset_parameters()
         return self
 
 
@@ -197,7 +198,7 @@ class FakeQuantizer(FollowsData):
         parameters = self.parameters_for(x)
         return self.scheme.fake_quantize(x, *parameters) if faking else x
 
-    def restart(self) -> None:
+    def reset_parameters(self) -> None:
         for name, on in self._on.items():
             self._switch(name, on)
 

@@ -105,8 +105,8 @@ class FakeQuantize(FakeQuantizer):
         self._on["initialized"] = False
 
     @torch.no_grad()
-    def restart(self) -> None:
-        super().restart()
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
         self.scale.fill_(1)
         if self.zero_point is not None:
             self.zero_point.zero_()

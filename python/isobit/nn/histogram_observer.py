@@ -81,6 +81,8 @@ class HistogramObserver(MinMaxObserver):
     @_not_compiled
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
+        if x.is_meta:  # not a fake tensor, whose steps are being recorded
+            return super().forward(x)
         values = self._finite(x.detach())
         if values.numel() == 0:
             return x
@@ -95,6 +97,8 @@ class HistogramObserver(MinMaxObserver):
 
     @_not_compiled
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if x.is_meta:
+            return super().choose(x)
         values = self._finite(x)
         low, high = self.extremes(values) if values.numel() else (x.new_zeros(()), x.new_zeros(()))
         return self._choose(low, high, _counts(values, low, high, self.bins))
@@ -102,7 +106,7 @@ class HistogramObserver(MinMaxObserver):
     @torch.no_grad()
     @_not_compiled
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        if self.is_new():
+        if self.is_new() or self.min_val.is_meta:
             return super().calculate_qparams()
         return self._choose(self.min_val, self.max_val, self.histogram)
 
@@ -110,7 +114,7 @@ class HistogramObserver(MinMaxObserver):
         super().reset_min_max_vals()
         write(self.histogram, torch.zeros_like(self.histogram))
 
-    def restart(self) -> None:
+    def reset_parameters(self) -> None:
         self.reset_min_max_vals()
 
     def _finite(self, x: Tensor) -> Tensor:

@@ -114,8 +114,8 @@ class ObservedFakeQuantize(FakeQuantizer):
         self.scale = self.scale.new_ones(shape)
         self.zero_point = self.zero_point.new_full(shape, self.scheme.middle)
 
-    def restart(self) -> None:
-        super().restart()
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
         self.scale.fill_(1)
         self.zero_point.fill_(self.scheme.middle)
         self._has_observed = False

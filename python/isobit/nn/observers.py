@@ -192,7 +192,7 @@ class MinMaxObserver(FollowsData):
         """Forgets what was seen, its type and the number of its channels, too."""
         self._start()
 
-    def restart(self) -> None:
+    def reset_parameters(self) -> None:
         self._start(self.min_val.shape)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
