@@ -1,5 +1,7 @@
 """isobit.nn before a first batch, or as if there had been none: averages, shapes that turn out otherwise, resets."""
 
+import copy
+
 import pytest
 import torch
 from isobit.nn import (
@@ -193,6 +195,17 @@ def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
         assert_same(module(draw(5, 8) * factor), plain(draw(5, 8) * factor))
         assert_same(module.scale, plain.scale)
     assert_same(module.eval()(draw(5, 8)), plain.eval()(draw(5, 8)))
+
+
+@pytest.mark.parametrize("make", (FakeQuantize, ObservedFakeQuantize), ids=("learned", "observed"))
+def test_a_parametrized_scale_compiles_as_one_graph(make):
+    module = make()
+    for _ in range(2):
+        parametrize.register_parametrization(module, "scale", Doubled())
+    plain, compiled = copy.deepcopy(module), torch.compile(module, fullgraph=True)
+    for factor in (1, 3):
+        assert_same(compiled(draw(5, 8) * factor), plain(draw(5, 8) * factor))
+        assert_same(tuple(module.state_dict().values()), tuple(plain.state_dict().values()))
 
 
 @pytest.mark.parametrize("byte", (0, 255))

@@ -95,10 +95,17 @@ def write(t: Tensor, value: Tensor) -> None:
 def assign(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a parameter or a buffer in place; what torch.nn.utils.parametrize made of it through its right_inverse."""
     now: Tensor = getattr(module, name)
-    if name in module._modules.get("parametrizations", ()):
-        setattr(module, name, value.to(now.dtype))
-    else:
+    if name not in module._modules.get("parametrizations", ()):
         write(now, value)
+        return
+    by: Any = module.parametrizations
+    value, by = value.to(now.dtype), by[name]
+    if torch.compiler.is_compiling() and by.is_tensor:  # Dynamo does not take what setattr does then
+        for step in reversed(by):
+            value = step.right_inverse(value)
+        write(by.original, value)
+    else:
+        setattr(module, name, value)
 
 
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
