@@ -131,8 +131,9 @@ class Grouping:
         """The sum of ``a * b`` over each block, in Stripe order: what dequantize's scale has as a gradient."""
         before, after = self.arguments()
         scale = torch.ones(self.parameter_shape(a.shape), dtype=a.dtype, device=a.device)
-        sums: Tensor
-        _, sums, _ = _dequantize._OPS[self.name][1](a, b, scale, None, *before, -1, 1, *after, False, True, False, None)
+        wants = (False, True, False)
+        _, sums, _ = _dequantize.wanted_gradients(self.name, a, b, scale, None, *before, -1, 1, *after, *wants, None)
+        assert sums is not None
         return sums
 
 

@@ -203,8 +203,12 @@ def gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
     scale, zero_point = args[2:4]
     if is_float8(getattr(args[1], "dtype", None)):
         args = without_zero_point(op, args, 3)
-    wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
-    return op(*args, *wants, dtype, *[True] * GRANULARITIES[name].group)
+    return wanted_gradients(name, *args, True, isinstance(scale, Tensor), is_learned(zero_point), dtype)
+
+
+def wanted_gradients(name: str, *args: Any) -> Gradients:
+    """Those that the arguments say, by the op of a granularity."""
+    return _OPS[name][1](*args, *[True] * GRANULARITIES[name].group)
 
 
 def weights(*args: Any) -> Tensor:
