@@ -186,3 +186,39 @@ func TestSumsOfGradientsInSixteenBits(t *testing.T) {
 		}
 	})
 }
+
+// Every case has the same bits under each strategy in the narrower types, too, and a
+// second derivative.
+func TestStrategiesAgreeInEveryType(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.F16, tensor.BF16, tensor.F32} {
+		for _, c := range cases {
+			if c.name == "grid_sample, of a grid only" { // its image is f64
+				continue
+			}
+			narrow := c
+			narrow.f = func(x []dyn) dyn {
+				cast := make([]dyn, len(x))
+				for i := range x {
+					cast[i] = x[i].Cast(d)
+				}
+				return c.f(cast).Cast(tensor.F64)
+			}
+			t.Run(c.name+" "+d.String(), func(t *testing.T) {
+				cpu := NewCPUThreads(2)
+				_, want := narrow.gradient(t, cpu, None{}, c.points())
+				twice := !c.once && !c.estimate && c.want == nil
+				var second [][]float64
+				if twice {
+					second = narrow.squared().second(t, cpu, None{}, None{}, c.points())
+				}
+				for _, s := range strategies[1:] {
+					_, got := narrow.gradient(t, cpu, s, c.points())
+					require.Equal(t, want, got, s.String())
+					if twice {
+						require.Equal(t, second, narrow.squared().second(t, cpu, s, s, c.points()), s.String())
+					}
+				}
+			})
+		}
+	}
+}
