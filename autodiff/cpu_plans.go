@@ -248,8 +248,8 @@ func planQuantizedLinear(k *call) error {
 		scaleType = tensor.F64
 	}
 	rows := func(t *cpuTensor) (codes, scale *cpuTensor, err error) {
-		n := t.shape[len(t.shape)-1]
-		m := int64(t.n) / max(n, 1)
+		last := len(t.shape) - 1
+		n, m := t.shape[last], tensor.NumElements(t.shape[:last])
 		flat := t.alias([]int64{m, n})
 		defer flat.Release()
 		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{scaleType, []int64{m}})

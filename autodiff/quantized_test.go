@@ -165,3 +165,24 @@ func TestGradientsOfFloat8Codes(t *testing.T) {
 		}
 	}
 }
+
+// A quantized layer of no inputs is its bias, or zeros, as in Python; it was an error of a
+// plan.
+func TestQuantizedLinearOfNoInputs(t *testing.T) {
+	for _, d := range floatTypes {
+		cpu := NewCPU()
+		cpu.pool.poison = true
+		ad := New(cpu, None{})
+		bias := ad.Track(Floats(ad, []float64{1, 2, 3}).Cast(d))
+		x, w := ad.Track(Zeros(ad, 2, 1, 0).Cast(d)), ad.Track(Zeros(ad, 3, 0).Cast(d))
+		require.Equal(t, []float64{0, 0, 0, 0, 0, 0}, list(t, x.QuantizedLinear(w, Float[*Autodiff[*CPU, None]]{})))
+		y := x.QuantizedLinear(w, bias)
+		require.Equal(t, []float64{1, 2, 3, 1, 2, 3}, list(t, y))
+		g, err := ad.Backward(y, WithSum())
+		require.NoError(t, err)
+		db, _ := ad.Grad(bias, g)
+		require.Equal(t, []float64{2, 2, 2}, list(t, db))
+		dx, _ := ad.Grad(x, g)
+		require.Equal(t, []int{2, 1, 0}, dx.Shape())
+	}
+}
