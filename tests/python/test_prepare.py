@@ -144,6 +144,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     same = [type(a) is type(b) for a, b in zip(prepared, model, strict=True)]
     assert same == [False] + [True] * 5
     assert type(prepared[4].out_proj) is type(model[4].out_proj)
+    assert type(prepare(model, INT8, filter_fn=lambda m, name: m is model[0])[0]) is FakeQuantizedLinear
     prepared = prepare(model, embedding=INT8, filter_fn=lambda m, name: name == "2")
     assert [type(m) for m in prepared] == [*[type(m) for m in model[:2]], FakeQuantizedEmbedding, *[type(m) for m in model[3:]]]  # fmt: skip
     old = torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
@@ -171,6 +172,9 @@ def test_what_is_left_as_it_is_and_what_is_refused():
         with pytest.raises(error, match=message):
             prepare(*arguments[:3], filter_fn=arguments[3] if len(arguments) > 3 else None, inplace=True)
         assert [type(m) for m in arguments[0].modules()] == before
+    old(draw(2, 4))  # whose weight has a graph, so that there is no copy
+    with pytest.raises(ValueError, match="no parameter of its own named weight"):
+        prepare(old, INT8)
     for keywords in ({"max_norm": 1.0}, {"sparse": True}):
         with pytest.raises(ValueError, match="max_norm or a sparse gradient"):
             prepare(torch.nn.Embedding(3, 4, **keywords), embedding=INT8)

@@ -224,10 +224,11 @@ def test_what_converts_keeps_its_hooks():
     with pytest.raises(TypeError, match="a Mine has a forward of its own"):
         convert(Mine(4, 3))
     prune.l1_unstructured(layer, "weight", 0.5)
-    with torch.no_grad():
-        layer(x)
-    with pytest.raises(ValueError, match="weight of a FakeQuantizedLinear is no parameter"):
-        convert(model)
+    for mode in (torch.no_grad(), torch.enable_grad()):  # with a graph there is no copy
+        with mode:
+            layer(x)
+        with pytest.raises(ValueError, match="weight of a FakeQuantizedLinear is no parameter"):
+            convert(model)
     prune.remove(layer, "weight")
     assert_same(convert(model)(x), model(x).detach())
 

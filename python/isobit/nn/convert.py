@@ -25,6 +25,12 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
     and TypeError for one with a forward that its served form would not have, or that torch.compile wraps."""
     check_module("convert", module)
+    for part in module.modules():
+        if "weight" in vars(part) and hasattr(type(part), "served"):
+            owner = type(part).__name__
+            raise ValueError(
+                f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning"
+            )
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
     return _convert(module.eval(), {})
@@ -53,8 +59,6 @@ _HOOKS = [f"_forward{kind}_hooks{which}" for kind in ("", "_pre") for which in (
 def _served(module: Any) -> torch.nn.Module:
     """The served form of a part, with its hooks."""
     owner = type(module).__name__
-    if "weight" in vars(module):
-        raise ValueError(f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning")
     # A forward of a subclass, beside the served form of its base.
     forward, served = (
         next(i for i, c in enumerate(type(module).__mro__) if n in vars(c)) for n in ("forward", "served")

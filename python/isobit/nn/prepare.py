@@ -58,15 +58,17 @@ def prepare(
     kinds = [kind for kind in kinds if any(given is not None for given in kind[2])]
     if not kinds:
         raise ValueError("prepare: weight, activation and embedding are all None; want one of them")
-    module = module if inplace else copy.deepcopy(module)
-    found: list[tuple[Any, Any, list[FakeQuantizer | None]]] = []
+    found: list[tuple[str, Any, list[FakeQuantizer | None]]] = []
     for name, layer in module.named_modules():
         for types, becomes, by in kinds:
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
-                found.append((layer, becomes, _fakes_of(layer, *by)))
+                found.append((name, becomes, _fakes_of(layer, *by)))
     if not found:
         raise ValueError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
-    for layer, becomes, fakes in found:
+    module = module if inplace else copy.deepcopy(module)
+    layers: dict[str, Any] = dict(module.named_modules())
+    for name, becomes, fakes in found:
+        layer = layers[name]
         layer.__class__ = becomes
         layer._quantize_by(*fakes, *((exact,) if becomes is FakeQuantizedLinear else ()))
     without_fast_path(module)
