@@ -157,6 +157,14 @@ def test_a_learned_scale_of_doubles_starts_from_doubles():
     assert_same(module.scale.detach(), (2 * mean / 127**0.5).float().reshape(1))
 
 
+WARP = isobit.nn.SpatialTransformer(torch.nn.Flatten())
+BATCHED = isobit.nn.SpatialTransformer(torch.nn.Unflatten(0, (1, 2)))
+
+
+def table():
+    return isobit.nn.convert(isobit.nn.prepare(torch.nn.Embedding(4, 3), embedding=INT8))
+
+
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     (
@@ -174,7 +182,13 @@ def test_a_learned_scale_of_doubles_starts_from_doubles():
         (TypeError, "SpatialTransformer: size must be", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), 7)),
         (ValueError, r"size is \(1,\); want a height", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), (1,))),
         (ValueError, r"SpatialTransformer: input has shape \[2, 3\]", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity())(draw(2, 3))),
+        (ValueError, r"localisation gives shape \[1, 27\] for an input of \[1, 3, 3, 3\]; want \[1, 6\] or", lambda: WARP(draw(1, 3, 3, 3))),
+        (ValueError, r"localisation gives shape \[1, 2, 1, 2, 3\] for an input of \[2, 1, 2, 3\]; want \[2, 6\] or", lambda: BATCHED(draw(2, 1, 2, 3))),
         (TypeError, "FakeQuantizedLinear: input must be a Tensor", lambda: FakeQuantizedLinear(2, 2)(None)),
+        (TypeError, "FakeQuantizedEmbedding: input must be a Tensor, not list", lambda: table()([1])),
+        (ValueError, "FakeQuantizedEmbedding: input is torch.float32; want one of torch.int32", lambda: table()(draw(2))),
+        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([4]))),
+        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([-1]))),
     ),
 )  # fmt: skip
 def test_modules_name_what_is_wrong(error, message, call):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
 from ._fake_quantizer import (
@@ -20,6 +21,8 @@ from ._fake_quantizer import (
 )
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type
+
+_INDICES = (torch.int32, torch.int64)
 
 
 def integer_zero_point(scheme: Scheme, zero_point: Tensor | None) -> Tensor | None:
@@ -227,4 +230,11 @@ class ServedFakeQuantizedEmbedding(torch.nn.Module):
         self.weight = ServedWeight(weight, weight_by)
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.weight.rows(input)
+        owner = type(self).__name__
+        check_dense(owner, input=input)
+        if input.dtype not in _INDICES:
+            raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
+        try:
+            return self.weight.rows(input)
+        except IndexError:
+            raise IndexError(f"{owner}: input has an index out of range; want 0 to {self.num_embeddings - 1}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,18 @@ def _check_image(input: Tensor) -> None:
     check_dense("SpatialTransformer", input=input)
     if input.dim() != 4:
         raise ValueError(f"SpatialTransformer: input has shape {list(input.shape)}; want [N, C, H, W]")
+
+
+def _maps(theta: Any, input: Tensor) -> Tensor:
+    """What localisation found, as [N, 2, 3]."""
+    if not isinstance(theta, torch.fx.Proxy):
+        check_dense("SpatialTransformer", **{"localisation's result": theta})
+        if theta.dim() == 0 or theta.shape[0] != input.shape[0] or theta.numel() != 6 * input.shape[0]:
+            raise ValueError(
+                f"SpatialTransformer: localisation gives shape {list(theta.shape)} for an input of {list(input.shape)}; "
+                f"want [{input.shape[0]}, 6] or [{input.shape[0]}, 2, 3]"
+            )
+    return theta.reshape(-1, 2, 3)
 
 
 class SpatialTransformer(torch.nn.Module):
@@ -54,8 +68,7 @@ class SpatialTransformer(torch.nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         _check_image(input)
-        theta = self.localisation(input).reshape(-1, 2, 3)
-        return self.warp(input, theta)
+        return self.warp(input, _maps(self.localisation(input), input))
 
     def warp(self, input: Tensor, theta: Tensor) -> Tensor:
         """The input under given maps [N, 2, 3]."""
