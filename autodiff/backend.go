@@ -54,7 +54,8 @@ type Backend interface {
 	Name() string
 	// Device says where its tensors lie.
 	Device() tensor.Device
-	// Run applies an operation.
+	// Run applies an operation. The attributes are its own from then on: it may complete
+	// them, and a graph holds them.
 	Run(op Op, at *Attr, in ...Value) (Outputs, error)
 	// FromView copies a tensor from host memory.
 	FromView(v tensor.View) (Value, error)

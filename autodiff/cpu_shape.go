@@ -61,9 +61,17 @@ func checkIndices(t *cpuTensor, n int) error {
 		bad = kernel.CheckIndex(elements[int64](t), n)
 	}
 	if bad >= 0 {
-		return fmt.Errorf("index %d is %d; want 0 to %d", bad, reader(t)(bad), n-1)
+		return notAnIndex(bad, int64(reader(t)(bad)), n)
 	}
 	return nil
+}
+
+// notAnIndex is the error of an index that does not lie in [0, n).
+func notAnIndex(at int, index int64, n int) error {
+	if n == 0 {
+		return fmt.Errorf("index %d is %d; want none: there are no elements to choose from", at, index)
+	}
+	return fmt.Errorf("index %d is %d; want 0 to %d", at, index, n-1)
 }
 
 func gatherOf[T kernel.Bits](k *call) error {

@@ -122,7 +122,7 @@ func (x Int[B]) OneHot(n int) Float[B] {
 	indices, err := x.Int64s()
 	for i, class := range indices {
 		if class < 0 || class >= int64(n) {
-			err = fmt.Errorf("autodiff: one_hot: index %d is %d; want 0 to %d", i, class, n-1)
+			err = fmt.Errorf("autodiff: one_hot: %w", notAnIndex(i, class, n))
 			break
 		}
 	}

@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Quantized is a tensor of codes with the parameters that give them meaning:
 // the value of a code q is (q - zero point) * scale.
@@ -15,11 +19,17 @@ type Quantized[B Backend] struct {
 	Scheme    Scheme    // how the tensor was quantized
 }
 
+// attr returns an operation's attributes with the scheme as it is now: a graph holds them.
+func (s Scheme) attr() *Attr {
+	s.BlockSize = slices.Clone(s.BlockSize)
+	return &Attr{Scheme: &s}
+}
+
 // Quantize rounds x / scale to codes. A zero point, an Int's tensor or a
 // Float's, may follow the scheme.
 func (x Float[B]) Quantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Quantized[B] {
 	z := optional(zeroPoint)
-	codes := x.run(OpQuantize, &Attr{Scheme: &s}, scale.Tensor, z)
+	codes := x.run(OpQuantize, s.attr(), scale.Tensor, z)
 	return Quantized[B]{codes, scale, z, s}
 }
 
@@ -39,7 +49,7 @@ func (x Float[B]) QuantizeDynamic(s Scheme) Quantized[B] {
 // ChooseQParams returns a scale that spans the elements it is for, and a zero
 // point if the scheme is asymmetric. They carry no gradient.
 func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
-	out := x.runAll(OpChooseQParams, &Attr{Scheme: &s})
+	out := x.runAll(OpChooseQParams, s.attr())
 	if !s.Asymmetric && out[0].err == nil {
 		return Float[B]{out[0]}, Int[B]{}
 	}
@@ -51,13 +61,14 @@ func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
 // gradient passes where the code was not clamped; a scale and a float zero
 // point get the gradients of learned step sizes, times the GradFactor.
 func (x Float[B]) FakeQuantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Float[B] {
-	return Float[B]{x.run(OpFakeQuantize, &Attr{Scheme: &s}, scale.Tensor, optional(zeroPoint))}
+	return Float[B]{x.run(OpFakeQuantize, s.attr(), scale.Tensor, optional(zeroPoint))}
 }
 
 // Dequantize returns the codes' values as a float tensor.
 func (q Quantized[B]) Dequantize(d tensor.DType) Float[B] {
-	s := q.Scheme
-	return Float[B]{q.Codes.run(OpDequantize, &Attr{Scheme: &s, DType: d}, q.Scale.Tensor, q.ZeroPoint)}
+	at := q.Scheme.attr()
+	at.DType = d
+	return Float[B]{q.Codes.run(OpDequantize, at, q.Scale.Tensor, q.ZeroPoint)}
 }
 
 // Err returns what went wrong on the way to q.
