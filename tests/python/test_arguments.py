@@ -198,6 +198,23 @@ def test_nothing_is_written_where_max_norm_comes_with_something_wrong():
     assert weight[1].norm() <= 1 and torch.equal(weight[2:], ROWS[2:])
 
 
+def test_out_is_not_written_where_max_norm_is_refused():
+    """out and weight are both written: each is looked at before the other is."""
+    apart = torch.ones(3).expand(6, 3)
+    for error, message, arguments in (
+        (TypeError, "^embedding: max_norm must be a number, not 'x'", {"max_norm": "x"}),
+        (ValueError, "^embedding: max_norm is NaN; want a number", {"max_norm": float("nan")}),
+        (TypeError, "^embedding: norm_type must be a number, not 'x'", {"norm_type": "x"}),
+        (ValueError, "^embedding: norm_type is NaN; want a number", {"norm_type": float("nan")}),
+        (ValueError, r"weight has strides \[0,1\] with which elements may overlap", {"weight": apart}),
+    ):
+        given = {"input": torch.tensor([1, 2]), "weight": torch.ones(6, 3), "max_norm": 1.0} | arguments
+        out = torch.full((2, 3), 77.0)
+        with pytest.raises(error, match=message):
+            isobit.embedding(**given, out=out)
+        assert (out == 77).all() and (given["weight"] == 1).all(), message
+
+
 def test_the_last_extent_of_codes_is_looked_at():
     packed = isobit.quantize_per_tensor(X, 0.5, 0, -8, 7, torch.int4)
     assert isobit.dequantize_per_tensor(packed, 0.5, 0, -8, 7, torch.int4, last_dim=5).shape == (4, 5)

@@ -165,9 +165,7 @@ def embedding(
         padding_idx = None
     args = (weight, input, _row(padding_idx, rows), scale_grad_by_freq, sparse)
     if max_norm is not None:
-        if out is not None:
-            write_out(_FORWARD, out, *args)  # where that is refused, it is before weight is written
-        renorm_before(_FORWARD, args, max_norm, norm_type)
+        renorm_before(_FORWARD, args, max_norm, norm_type, out)
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
 
 
@@ -189,9 +187,12 @@ def _number(op: str, name: str, value: Any) -> float:
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
-        return float(value)
+        number = float(value)
     except Exception:  # whatever an object's __float__ raises
         raise TypeError(f"{op}: {name} must be a number, not {spell(value)}") from None
+    if number != number:
+        raise ValueError(f"{op}: {name} is NaN; want a number")
+    return number
 
 
 def embedding_backward(
@@ -213,7 +214,7 @@ def embedding_backward(
     return _BACKWARD.with_gradient(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 
-def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: float) -> None:
+def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: float, out: Tensor | None = None) -> None:
     """Scales the rows that a lookup, whose weight and indices are its first arguments, is about to read; where the
     lookup would be refused, it is refused here, before weight is written."""
     norms = _number(op.name, "max_norm", max_norm), _number(op.name, "norm_type", norm_type)
@@ -221,6 +222,9 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
     weight, *rest = (a.detach() if isinstance(a, Tensor) else a for a in args)
     if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
         op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
+    if out is not None:
+        _RENORM(weight, rest[0].new_empty(0), *norms)  # of no rows: where it is refused, it is before out is written,
+        write_out(op, out, *args)  # and where out is, before weight is
     _renorm(weight, rest[0], *norms)
 
 
