@@ -100,6 +100,7 @@ def test_refusals_name_what_came():
         (ValueError, r"shape \[3, 4\] has 4 scales; there are 5", lambda: FakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
         (ValueError, "size is .*; want no negative", lambda: isobit.affine_grid(draw(2, 2, 3), [2, 1, -4, 5])),
         (TypeError, "size must be a sequence of ints", lambda: isobit.affine_grid(draw(2, 2, 3), 5)),
+        (TypeError, "size must be a sequence of ints, not str", lambda: isobit.affine_grid(draw(2, 2, 3), "abcd")),
         (TypeError, "grad_grid must be a Tensor", lambda: isobit.affine_grid_backward([1])),
         (ValueError, r"grad_grid has shape \[\]", lambda: isobit.affine_grid_backward(torch.tensor(1.0))),
         (TypeError, "padding_idx must be an int, not 1.0", lambda: isobit.embedding(torch.tensor([1]), draw(3, 4), 1.0)),

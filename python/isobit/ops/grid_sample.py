@@ -243,7 +243,7 @@ def grid_sample_double_backward(
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
-    if not isinstance(size, Sequence):
+    if not isinstance(size, Sequence) or isinstance(size, (str, bytes)):
         raise TypeError(f"affine_grid: size must be a sequence of ints, not {type(size).__name__}")
     if len(size) not in (4, 5):
         raise NotImplementedError(f"affine_grid: size is {list(size)}; want [N, C, H, W] or [N, C, D, H, W]")
