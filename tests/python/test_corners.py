@@ -241,3 +241,23 @@ def test_zero_points_of_a_weight_only_layers_gradient_are_any_integers(code, dty
         torch._dynamo.reset()
         compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
         assert_same(torch.autograd.grad(compiled(leaf, scale), (leaf, scale), dy), got)
+
+
+def test_max_norm_of_a_negative_view():
+    """Its elements lie with the other sign: rows are scaled, and stay a view of what they were one of."""
+    indices = torch.tensor([3, 1, 3])
+    pairs = draw(5, 3, 2) * 9
+    for treat in (
+        lambda t: isobit.embedding_renorm_(t, indices, 1.0),
+        lambda t: isobit.embedding(indices, t, max_norm=1.0),
+        lambda t: isobit.embedding_bag(indices, t, torch.tensor([0, 1]), max_norm=1.0),
+    ):
+        plain = torch.view_as_complex(pairs.clone()).conj()
+        negative = plain.imag
+        want = negative.resolve_neg()
+        assert negative.is_neg() and not want.is_neg()
+        version = negative._version
+        assert_same(treat(negative).resolve_neg(), treat(want))
+        assert_same(negative.resolve_neg(), want)
+        assert_same(plain.imag.resolve_neg(), want)
+        assert negative._version > version

@@ -223,7 +223,9 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
     if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
         op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
     if out is not None:
-        _RENORM(weight, rest[0].new_empty(0), *norms)  # of no rows: where it is refused, it is before out is written,
+        _RENORM(
+            weight.resolve_neg(), rest[0].new_empty(0), *norms
+        )  # of no rows: where it is refused, it is before out is written,
         write_out(op, out, *args)  # and where out is, before weight is
     _renorm(weight, rest[0], *norms)
 
@@ -244,6 +246,11 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
+    if not is_dynamo_compiling() and weight.is_neg():  # torch's fallback for those wants an op that returns a tensor
+        plain = weight.resolve_neg()
+        _RENORM(plain, indices, max_norm, norm_type)
+        weight.copy_(plain)
+        return
     _RENORM(weight, indices, max_norm, norm_type)
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)
