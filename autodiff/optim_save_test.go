@@ -134,3 +134,24 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 	require.Empty(t, adam.state)
 	require.NoError(t, (&AdamW{}).Load(ofAdam, p))
 }
+
+// Without a momentum the running mean of earlier steps rests, as in PyTorch: it was
+// multiplied by 0, of an infinity a NaN.
+func TestMomentumThatRests(t *testing.T) {
+	ad := over(None{})
+	p := NewParams(ad, 1)
+	w := p.Full("w", 1, 1)
+	step := func(o *SGD, gradient float64) {
+		t.Helper()
+		g, err := ad.Backward(w, WithSeed(Full(ad.InnerBackend(), gradient, 1)))
+		require.NoError(t, err)
+		require.NoError(t, o.Step(p, g))
+	}
+	o := &SGD{Rate: 1, Momentum: 0.5}
+	step(o, 2) // the mean is 2
+	o.Momentum = 0
+	step(o, 1)
+	o.Momentum = 0.5
+	step(o, 1) // 0.5 * 2 + 1
+	require.Equal(t, []float64{1 - 2 - 1 - 2}, list(t, w))
+}
