@@ -84,58 +84,6 @@ func geluGrad[T kernel.Float](z, g, x []T) {
 	}
 }
 
-func fillOf(k *call) error {
-	out, v := k.out[0], k.at.Floats[0]
-	switch out.dtype {
-	case tensor.F32:
-		fillWith(k.t, elements[float32](out), float32(v))
-	case tensor.F64:
-		fillWith(k.t, elements[float64](out), v)
-	case tensor.I32:
-		fillWith(k.t, elements[int32](out), int32(limited(v, math.MinInt32, math.MaxInt32)))
-	case tensor.I64:
-		fillWith(k.t, elements[int64](out), limited(v, math.MinInt64, math.MaxInt64))
-	default:
-		fillWith(k.t, elements[uint8](out), truth(v != 0))
-	}
-	return nil
-}
-
-func fillWith[T any](t kernel.Threads, z []T, v T) {
-	t.For(len(z), 1, 64, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			z[i] = v
-		}
-	})
-}
-
-func arange(k *call) error {
-	start, step := k.at.Floats[0], k.at.Floats[1]
-	out := k.out[0]
-	if len(k.at.Starts) == 1 && len(k.at.Steps) == 1 && out.dtype == tensor.I64 {
-		for i, z := 0, elements[int64](out); i < len(z); i++ { // whole numbers that float64 need not hold
-			z[i] = int64(k.at.Starts[0]) + int64(i)*int64(k.at.Steps[0])
-		}
-		return nil
-	}
-	for i := range out.n {
-		v := start + float64(float64(i)*step)
-		switch out.dtype {
-		case tensor.F32:
-			elements[float32](out)[i] = float32(v)
-		case tensor.F64:
-			elements[float64](out)[i] = v
-		case tensor.I32:
-			elements[int32](out)[i] = int32(limited(v, math.MinInt32, math.MaxInt32))
-		case tensor.I64:
-			elements[int64](out)[i] = limited(v, math.MinInt64, math.MaxInt64)
-		default:
-			return unsupported(k)
-		}
-	}
-	return nil
-}
-
 func random(f32 func(kernel.Threads, []float32, uint64, float64, float64), f64 func(kernel.Threads, []float64, uint64, float64, float64)) loop {
 	return func(k *call) error {
 		a, b := k.at.Floats[0], k.at.Floats[1]

@@ -2,10 +2,8 @@ package autodiff
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
-	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -139,91 +137,4 @@ func selectAddOf[T kernel.Float](k *call) error {
 		}
 	}
 	return nil
-}
-
-// convert casts elements. Floats round to nearest, ties to even; to whole
-// numbers they are cut towards zero, limited to what the type holds, NaN
-// becoming 0. Wider whole numbers keep their lower bits.
-func convert(t kernel.Threads, z, x *cpuTensor) {
-	switch x.dtype {
-	case tensor.F32:
-		convertFrom(t, z, elements[float32](x), func(v float32) float64 { return float64(v) }, fromFloat)
-	case tensor.F64:
-		convertFrom(t, z, elements[float64](x), func(v float64) float64 { return v }, fromFloat)
-	case tensor.F16:
-		convertFrom(t, z, elements[tensor.F16Bits](x), func(v tensor.F16Bits) float64 { return float64(v.Float32()) }, fromFloat)
-	case tensor.BF16:
-		convertFrom(t, z, elements[tensor.BF16Bits](x), func(v tensor.BF16Bits) float64 { return float64(v.Float32()) }, fromFloat)
-	case tensor.S8:
-		convertFrom(t, z, elements[int8](x), func(v int8) int64 { return int64(v) }, fromInt)
-	case tensor.I32:
-		convertFrom(t, z, elements[int32](x), func(v int32) int64 { return int64(v) }, fromInt)
-	case tensor.I64:
-		convertFrom(t, z, elements[int64](x), func(v int64) int64 { return v }, fromInt)
-	default: // u8 and bool
-		convertFrom(t, z, elements[uint8](x), func(v uint8) int64 { return int64(v) }, fromInt)
-	}
-}
-
-// fromFloat reads a float64 as both a float and a whole number.
-func fromFloat(v float64) (float64, int64) {
-	switch {
-	case v != v:
-		return v, 0
-	case v >= 1<<63:
-		return v, math.MaxInt64
-	case v < -1<<63:
-		return v, math.MinInt64
-	}
-	return v, int64(v)
-}
-
-// limited returns a whole number within bounds. What Go makes of one beyond its
-// type depends on the processor.
-func limited(v float64, lo, hi int64) int64 {
-	_, whole := fromFloat(v)
-	return min(max(whole, lo), hi)
-}
-
-func fromInt(v int64) (float64, int64) { return float64(v), v }
-
-func convertFrom[T any, W float64 | int64](t kernel.Threads, z *cpuTensor, x []T, widen func(T) W, read func(W) (float64, int64)) {
-	whole := func(v T) int64 { _, i := read(widen(v)); return i }
-	float := func(v T) float64 { f, _ := read(widen(v)); return f }
-	var zero W
-	_, isFloat := any(zero).(float64)
-	limit := func(lo, hi int64) func(v T) int64 {
-		if !isFloat {
-			return whole
-		}
-		return func(v T) int64 { return min(max(whole(v), lo), hi) }
-	}
-	switch z.dtype {
-	case tensor.F32:
-		kernel.Map(t, 4, elements[float32](z), x, func(v T) float32 {
-			if isFloat {
-				return float32(float(v))
-			}
-			return float32(whole(v)) // one rounding, not two
-		})
-	case tensor.F64:
-		kernel.Map(t, 4, elements[float64](z), x, float)
-	case tensor.F16:
-		kernel.Map(t, 8, elements[tensor.F16Bits](z), x, func(v T) tensor.F16Bits { return tensor.ToF16(cpu.ToOdd(float(v))) })
-	case tensor.BF16:
-		kernel.Map(t, 8, elements[tensor.BF16Bits](z), x, func(v T) tensor.BF16Bits { return tensor.ToBF16(cpu.ToOdd(float(v))) })
-	case tensor.S8:
-		f := limit(math.MinInt8, math.MaxInt8)
-		kernel.Map(t, 4, elements[int8](z), x, func(v T) int8 { return int8(f(v)) })
-	case tensor.U8:
-		f := limit(0, math.MaxUint8)
-		kernel.Map(t, 4, elements[uint8](z), x, func(v T) uint8 { return uint8(f(v)) })
-	case tensor.I32:
-		f := limit(math.MinInt32, math.MaxInt32)
-		kernel.Map(t, 4, elements[int32](z), x, func(v T) int32 { return int32(f(v)) })
-	case tensor.I64:
-		kernel.Map(t, 4, elements[int64](z), x, whole)
-	default:
-		kernel.Map(t, 4, elements[uint8](z), x, func(v T) uint8 { return truth(float(v) != 0) })
-	}
 }

@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -111,5 +112,36 @@ func TestComparisonsAndPositions(t *testing.T) {
 		got, err := x.ArgMin(axis).Int64s()
 		require.NoError(t, err)
 		require.Equal(t, want, got, "the first of equals, a NaN before all")
+	}
+}
+
+// A cast rounds once: of a whole number with more bits than a float64, too.
+func TestCastRoundsOnce(t *testing.T) {
+	be := NewCPU()
+	numbers := []int64{0, 1, -1, 2049, 65519, 65520, 1<<24 + 1, 1<<53 + 1, math.MaxInt64, math.MinInt64, math.MinInt64 + 1}
+	for e := range 63 {
+		for _, tie := range []int{8, 11, 24, 53} { // half an ulp of bf16, f16, f32, f64
+			v := int64(1) << e
+			if e >= tie {
+				v |= int64(1) << (e - tie)
+			}
+			numbers = append(numbers, v, v+1, v-1, -v, -v-1, 1-v)
+		}
+	}
+	exact := make([]*big.Float, len(numbers))
+	for i, v := range numbers {
+		exact[i] = new(big.Float).SetInt64(v)
+	}
+	for d, precision := range map[tensor.DType]uint{tensor.F64: 53, tensor.F32: 24, tensor.BF16: 8, tensor.F16: 11} {
+		cast := Float[*CPU]{Ints(be, numbers).run(OpCast, &Attr{DType: d})}
+		got, err := cast.Float64s()
+		require.NoError(t, err)
+		for i := range numbers {
+			want, _ := new(big.Float).SetPrec(precision).Set(exact[i]).Float64()
+			if d == tensor.F16 && math.Abs(want) >= 65520 {
+				want = math.Inf(int(numbers[i]>>63) | 1)
+			}
+			require.Equal(t, want, got[i], "%d as %v", numbers[i], d)
+		}
 	}
 }
