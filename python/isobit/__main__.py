@@ -144,6 +144,8 @@ def diagnosis() -> int:
         for names, ops in sorted(rows.items()):
             line("rows", f"{names}: {len(ops)} ops, such as {ops[0]}")
         digest = self_check()
+    except BrokenPipeError:
+        raise
     except Exception as error:
         line("FAILED", error)
         return 1
@@ -161,7 +163,13 @@ def main() -> int:
     for name, what in FLAGS.items():
         flags.add_argument(f"--{name}", action="store_true", help=what)
     args = parser.parse_args()
-    return config(args) if args.command == "config" else diagnosis()
+    try:
+        code = config(args) if args.command == "config" else diagnosis()
+        sys.stdout.flush()
+    except BrokenPipeError:  # as by `| head -1`; what Python still flushes at its end goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
 
 
 if __name__ == "__main__":

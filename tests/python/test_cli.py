@@ -55,3 +55,13 @@ def test_config():
 
 def test_version_is_the_headers():
     assert isobit.__version__ == isobit._C.version()
+
+
+@pytest.mark.parametrize("words", ((), ("config", "--libs")))
+def test_a_reader_that_is_gone_is_no_traceback(words):
+    """As `python -m isobit | head -1` has it."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "isobit", *words], stdout=write, stderr=subprocess.PIPE, timeout=120)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
