@@ -3,6 +3,7 @@ package autodiff
 import (
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,44 @@ func TestArgumentsOfLayerNormAnyAndAll(t *testing.T) {
 	require.EqualError(t, b.Any(2).Err(), "autodiff: any: x is bool[2,3]: axis 2 is out of range for 2 dimensions")
 	require.EqualError(t, b.All(-3).Err(), "autodiff: all: x is bool[2,3]: axis -3 is out of range for 2 dimensions")
 	require.EqualError(t, Bools(ad, []bool{true}, []int{}...).Any(0).Err(), "autodiff: any: x is bool[]: axis 0 is out of range for 0 dimensions")
+}
+
+// An error says which argument it is about, by the name that the table of operations has for it.
+func TestErrorsNameTheInput(t *testing.T) {
+	ad := over(None{})
+	x, none := Ones(ad, 2, 3), Float[adf]{}
+	of := func(d tensor.DType, shape ...int) Float[adf] { return Ones(ad, shape...).Cast(d) }
+	for want, y := range map[string]Float[adf]{
+		"linear: the weight is f64[4,3]; want f32, the type of x":                    x.Linear(of(tensor.F64, 4, 3), none),
+		"linear: the bias is f16[4]; want f32, the type of x":                        x.Linear(Ones(ad, 4, 3), of(tensor.F16, 4)),
+		"matmul: y is f64[3,2]; want f32, the type of x":                             x.MatMul(of(tensor.F64, 3, 2)),
+		"scatter_add: x is f32[2,3] and y f64[2,1]; want floats, the latter of the ": x.ScatterAdd(1, Ints(ad, []int64{0, 1}, 2, 1), of(tensor.F64, 2, 1)),
+	} {
+		require.ErrorContains(t, y.Err(), "autodiff: "+want)
+	}
+	for want, op := range map[string]Op{
+		"linear: the weight is absent":                                       OpLinear,
+		"sgd_: the gradient is absent":                                       OpSGD,
+		"where: has 1 inputs; want 3":                                        OpWhere,
+		"cat: input 0 has 9 dimensions; want at most 8":                      OpCat,
+		"dequantize_backward: the gradient has 9 dimensions; want at most 8": OpDequantizeBackward,
+	} {
+		in := []Info{{tensor.F32, []int64{2}}, {}, {}}
+		switch op {
+		case OpWhere:
+			in = in[:1]
+		case OpCat, OpDequantizeBackward:
+			in[0].Shape = make([]int64, 9)
+		}
+		_, err := op.Infer(nil, in)
+		require.ErrorContains(t, err, "autodiff: "+want)
+	}
+	for op := range opCount { // every name is a word, the optional ones last
+		optional := false
+		for _, name := range ops[op].in {
+			require.Regexp(t, `^([a-z_]+\??|\.\.\.)$`, name, op)
+			require.False(t, optional && !strings.HasSuffix(name, "?"), op)
+			optional = optional || strings.HasSuffix(name, "?")
+		}
+	}
 }

@@ -184,7 +184,7 @@ func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		}
 		t, err := c.tensor(v)
 		if err != nil {
-			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
+			return Outputs{}, fmt.Errorf("autodiff: %v: %s: %w", op, op.input(i), err)
 		}
 		k.in[i] = t
 		infos = append(infos, Info{t.dtype, t.shape})

@@ -132,7 +132,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		var err error
 		if inner[i], err = e.hold(v); err != nil {
 			e.letGo(in[:i]...)
-			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
+			return Outputs{}, fmt.Errorf("autodiff: %v: %s: %w", op, op.input(i), err)
 		}
 		if x := e.own(v); x != nil && x.node != nil {
 			tracked = true

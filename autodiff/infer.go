@@ -40,10 +40,10 @@ func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
 	}
 	for i, x := range in {
 		if len(x.Shape) > kernel.MaxRank {
-			return fail("autodiff: %v: input %d has %d dimensions; want at most %d", o, i, len(x.Shape), kernel.MaxRank)
+			return fail("autodiff: %v: %s has %d dimensions; want at most %d", o, o.input(i), len(x.Shape), kernel.MaxRank)
 		}
 	}
-	if err := ops[o].want(in); err != nil {
+	if err := o.want(in); err != nil {
 		return fail("autodiff: %v: %w", o, err)
 	}
 	if ops[o].scheme {
@@ -78,14 +78,27 @@ func (i Info) fits() error {
 	return nil
 }
 
-// want checks the number of inputs, and that only optional ones are absent.
-func (d *opDef) want(in []Info) error {
-	if len(in) != d.inputs && (d.inputs != anyNumber || len(in) == 0) {
-		return fmt.Errorf("has %d inputs; want %d", len(in), max(d.inputs, 1))
+// want checks the number of inputs, that only optional ones are absent, and the
+// types that floats and inPlace ask for.
+func (o Op) want(in []Info) error {
+	d := &ops[o]
+	many := len(d.in) == 1 && d.in[0] == "..."
+	if len(in) != len(d.in) && (!many || len(in) == 0) {
+		return fmt.Errorf("has %d inputs; want %d", len(in), len(d.in))
 	}
-	for i, x := range in[:len(in)-d.optional] {
-		if x.DType == tensor.None {
-			return fmt.Errorf("input %d is absent", i)
+	for i, x := range in {
+		first := in[0]
+		switch {
+		case x.DType == tensor.None:
+			if many || !strings.HasSuffix(d.in[i], "?") {
+				return fmt.Errorf("%s is absent", o.input(i))
+			}
+		case d.floats && !x.DType.IsFloat():
+			return fmt.Errorf("%s is %v; want a float tensor", o.input(i), x)
+		case d.floats && x.DType != first.DType:
+			return fmt.Errorf("%s is %v; want %v, the type of %s", o.input(i), x, first.DType, o.input(0))
+		case d.inPlace && (x.DType != first.DType || !slices.Equal(x.Shape, first.Shape)):
+			return fmt.Errorf("%s is %v; want %v, as %s", o.input(i), x, first, o.input(0))
 		}
 	}
 	return nil
@@ -98,24 +111,6 @@ func isIndex(x Info) error {
 		return fmt.Errorf("indices are %v; want i32 or i64", x)
 	}
 	return nil
-}
-
-// floats restricts a rule to float inputs of one type.
-func floats(rule infer) infer {
-	return func(at *Attr, in []Info) ([3]Info, error) {
-		for i, x := range in {
-			if x.DType == tensor.None {
-				continue
-			}
-			if !x.DType.IsFloat() {
-				return fail("input %d is %v; want a float tensor", i, x)
-			}
-			if x.DType != in[0].DType {
-				return fail("input %d is %v; want %v, the type of input 0", i, x, in[0].DType)
-			}
-		}
-		return rule(at, in)
-	}
 }
 
 // broadcast returns the shape that both shapes are broadcast to.
@@ -197,12 +192,12 @@ func clamp(at *Attr, in []Info) ([3]Info, error) {
 	if !(at.Floats[0] <= at.Floats[1]) {
 		return fail("the bounds are %v and %v; want the lower one first", at.Floats[0], at.Floats[1])
 	}
-	return floats(each)(at, in)
+	return each(at, in)
 }
 
 // pair is the rule of a gradient that is computed from two equal shapes.
 func pair(at *Attr, in []Info) ([3]Info, error) {
-	out, err := floats(arithmetic)(at, in)
+	out, err := arithmetic(at, in)
 	if err == nil && !slices.Equal(in[0].Shape, in[1].Shape) {
 		return fail("inputs are %v and %v; want one shape", in[0], in[1])
 	}
@@ -272,20 +267,13 @@ var largest = map[tensor.DType]float64{
 
 func finite(d tensor.DType, v float64) bool { return math.Abs(v) <= largest[d] }
 
-// alike is the rule of operations in place on equal types and shapes.
-func alike(_ *Attr, in []Info) ([3]Info, error) {
-	for i, x := range in {
-		if x.DType != tensor.None && (x.DType != in[0].DType || !slices.Equal(x.Shape, in[0].Shape)) {
-			return fail("input %d is %v; want %v", i, x, in[0])
-		}
+// inPlace is the rule of operations in place, which have no outputs.
+func inPlace(*Attr, []Info) ([3]Info, error) { return [3]Info{}, nil }
+
+// update is inPlace of those that compute.
+func update(_ *Attr, in []Info) ([3]Info, error) {
+	if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
+		return fail("changes %v; want f32 or f64", in[0])
 	}
 	return [3]Info{}, nil
-}
-
-// update is alike for those that compute.
-func update(at *Attr, in []Info) ([3]Info, error) {
-	if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
-		return fail("input 0 is %v; want f32 or f64", in[0])
-	}
-	return alike(at, in)
 }

@@ -36,7 +36,7 @@ func likeInputs(like ...int) infer {
 			}
 		}
 		if !in[0].DType.IsFloat() {
-			return fail("input 0 is %v; want a float tensor", in[0])
+			return fail("takes %v; want a float tensor", in[0])
 		}
 		return out, nil
 	}

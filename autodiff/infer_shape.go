@@ -132,7 +132,7 @@ func scatter(at *Attr, in []Info) ([3]Info, error) {
 		return fail("%w", err)
 	}
 	if !in[0].DType.IsFloat() || in[2].DType != in[0].DType || !slices.Equal(in[2].Shape, in[1].Shape) {
-		return fail("input 0 is %v and input 2 is %v; want floats, the latter of the indices' shape %v", in[0], in[2], in[1])
+		return fail("x is %v and y %v; want floats, the latter of the indices' shape %v", in[0], in[2], in[1])
 	}
 	return [3]Info{in[0]}, nil
 }
@@ -158,7 +158,7 @@ func selectAdd(at *Attr, in []Info) ([3]Info, error) {
 		return part, err
 	}
 	if !in[0].DType.IsFloat() || in[2].DType != in[0].DType || !slices.Equal(in[2].Shape, part[0].Shape) {
-		return fail("input 2 is %v; want %v, a float type", in[2], part[0])
+		return fail("y is %v; want %v, a float type", in[2], part[0])
 	}
 	return [3]Info{in[0]}, nil
 }

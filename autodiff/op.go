@@ -1,6 +1,11 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Op names an operation of a Backend. The table below says what each takes.
 type Op uint8
@@ -141,8 +146,10 @@ func (i Info) String() string {
 // opDef is a row of the table of operations.
 type opDef struct {
 	name string
-	// inputs is how many there are, of which the last optional may be absent.
-	inputs, optional int
+	// in names the inputs; what ends in ? may be absent, ... are any number, at least one.
+	in []string
+	// floats operations take inputs of one float type.
+	floats bool
 	// infer checks the inputs and gives the outputs. It writes attributes
 	// that count from the end, or leave something to be computed, in full.
 	infer func(at *Attr, in []Info) ([3]Info, error)
@@ -170,116 +177,128 @@ func (o Op) String() string {
 	return ops[o].name
 }
 
-const anyNumber = -1 // of inputs, at least one
+func inputs(names string) []string { return strings.Fields(names) }
+
+// input names an input in an error.
+func (o Op) input(i int) string {
+	if o >= opCount || i >= len(ops[o].in) || ops[o].in[i] == "..." {
+		return fmt.Sprintf("input %d", i)
+	}
+	name := strings.ReplaceAll(strings.TrimSuffix(ops[o].in[i], "?"), "_", " ")
+	if len(name) > 1 {
+		return "the " + name
+	}
+	return name
+}
 
 var ops = [opCount]opDef{
-	OpAdd:          {name: "add", inputs: 2, infer: arithmetic, cheap: true},
-	OpSub:          {name: "sub", inputs: 2, infer: arithmetic, cheap: true},
-	OpMul:          {name: "mul", inputs: 2, infer: arithmetic, cheap: true},
-	OpDiv:          {name: "div", inputs: 2, infer: arithmetic, cheap: true},
-	OpMaximum:      {name: "maximum", inputs: 2, infer: arithmetic, cheap: true},
-	OpMinimum:      {name: "minimum", inputs: 2, infer: arithmetic, cheap: true},
-	OpPow:          {name: "pow", inputs: 2, infer: floats(arithmetic), cheap: true},
-	OpEqual:        {name: "equal", inputs: 2, infer: comparison, cheap: true},
-	OpNotEqual:     {name: "not_equal", inputs: 2, infer: comparison, cheap: true},
-	OpLess:         {name: "less", inputs: 2, infer: comparison, cheap: true},
-	OpLessEqual:    {name: "less_equal", inputs: 2, infer: comparison, cheap: true},
-	OpGreater:      {name: "greater", inputs: 2, infer: comparison, cheap: true},
-	OpGreaterEqual: {name: "greater_equal", inputs: 2, infer: comparison, cheap: true},
-	OpAnd:          {name: "and", inputs: 2, infer: logic, cheap: true},
-	OpOr:           {name: "or", inputs: 2, infer: logic, cheap: true},
-	OpXor:          {name: "xor", inputs: 2, infer: logic, cheap: true},
-	OpNot:          {name: "not", inputs: 1, infer: logic, cheap: true},
-	OpWhere:        {name: "where", inputs: 3, infer: where, cheap: true, moves: true},
+	OpAdd:          {name: "add", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpSub:          {name: "sub", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpMul:          {name: "mul", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpDiv:          {name: "div", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpMaximum:      {name: "maximum", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpMinimum:      {name: "minimum", in: inputs("x y"), infer: arithmetic, cheap: true},
+	OpPow:          {name: "pow", in: inputs("x y"), infer: arithmetic, floats: true, cheap: true},
+	OpEqual:        {name: "equal", in: inputs("x y"), infer: comparison, cheap: true},
+	OpNotEqual:     {name: "not_equal", in: inputs("x y"), infer: comparison, cheap: true},
+	OpLess:         {name: "less", in: inputs("x y"), infer: comparison, cheap: true},
+	OpLessEqual:    {name: "less_equal", in: inputs("x y"), infer: comparison, cheap: true},
+	OpGreater:      {name: "greater", in: inputs("x y"), infer: comparison, cheap: true},
+	OpGreaterEqual: {name: "greater_equal", in: inputs("x y"), infer: comparison, cheap: true},
+	OpAnd:          {name: "and", in: inputs("x y"), infer: logic, cheap: true},
+	OpOr:           {name: "or", in: inputs("x y"), infer: logic, cheap: true},
+	OpXor:          {name: "xor", in: inputs("x y"), infer: logic, cheap: true},
+	OpNot:          {name: "not", in: inputs("x"), infer: logic, cheap: true},
+	OpWhere:        {name: "where", in: inputs("condition x y"), infer: where, cheap: true, moves: true},
 
-	OpNeg:         {name: "neg", inputs: 1, infer: each, cheap: true},
-	OpAbs:         {name: "abs", inputs: 1, infer: floats(each), cheap: true},
-	OpSign:        {name: "sign", inputs: 1, infer: floats(each), cheap: true},
-	OpExp:         {name: "exp", inputs: 1, infer: floats(each), cheap: true},
-	OpLog:         {name: "log", inputs: 1, infer: floats(each), cheap: true},
-	OpLog1p:       {name: "log1p", inputs: 1, infer: floats(each), cheap: true},
-	OpSqrt:        {name: "sqrt", inputs: 1, infer: floats(each), cheap: true},
-	OpTanh:        {name: "tanh", inputs: 1, infer: floats(each), cheap: true},
-	OpSigmoid:     {name: "sigmoid", inputs: 1, infer: floats(each), cheap: true},
-	OpRelu:        {name: "relu", inputs: 1, infer: floats(each), cheap: true},
-	OpErf:         {name: "erf", inputs: 1, infer: floats(each), cheap: true},
-	OpGelu:        {name: "gelu", inputs: 1, infer: floats(each), cheap: true},
-	OpFloor:       {name: "floor", inputs: 1, infer: floats(each), cheap: true},
-	OpCeil:        {name: "ceil", inputs: 1, infer: floats(each), cheap: true},
-	OpRound:       {name: "round", inputs: 1, infer: floats(each), cheap: true},
-	OpPowScalar:   {name: "pow_scalar", inputs: 1, infer: floats(each), cheap: true},
-	OpClamp:       {name: "clamp", inputs: 1, infer: clamp, cheap: true},
-	OpReluGrad:    {name: "relu_grad", inputs: 2, infer: pair, cheap: true},
-	OpTanhGrad:    {name: "tanh_grad", inputs: 2, infer: pair, cheap: true},
-	OpSigmoidGrad: {name: "sigmoid_grad", inputs: 2, infer: pair, cheap: true},
-	OpGeluGrad:    {name: "gelu_grad", inputs: 2, infer: pair, cheap: true},
-	OpClampGrad:   {name: "clamp_grad", inputs: 2, infer: pair, cheap: true},
+	OpNeg:         {name: "neg", in: inputs("x"), infer: each, cheap: true},
+	OpAbs:         {name: "abs", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpSign:        {name: "sign", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpExp:         {name: "exp", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpLog:         {name: "log", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpLog1p:       {name: "log1p", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpSqrt:        {name: "sqrt", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpTanh:        {name: "tanh", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpSigmoid:     {name: "sigmoid", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpRelu:        {name: "relu", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpErf:         {name: "erf", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpGelu:        {name: "gelu", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpFloor:       {name: "floor", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpCeil:        {name: "ceil", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpRound:       {name: "round", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpPowScalar:   {name: "pow_scalar", in: inputs("x"), infer: each, floats: true, cheap: true},
+	OpClamp:       {name: "clamp", in: inputs("x"), infer: clamp, floats: true, cheap: true},
+	OpReluGrad:    {name: "relu_grad", in: inputs("gradient y"), infer: pair, floats: true, cheap: true},
+	OpTanhGrad:    {name: "tanh_grad", in: inputs("gradient y"), infer: pair, floats: true, cheap: true},
+	OpSigmoidGrad: {name: "sigmoid_grad", in: inputs("gradient y"), infer: pair, floats: true, cheap: true},
+	OpGeluGrad:    {name: "gelu_grad", in: inputs("gradient x"), infer: pair, floats: true, cheap: true},
+	OpClampGrad:   {name: "clamp_grad", in: inputs("gradient x"), infer: pair, floats: true, cheap: true},
 
-	OpSoftmax:        {name: "softmax", inputs: 1, infer: floats(along(false)), cheap: true},
-	OpLogSoftmax:     {name: "log_softmax", inputs: 1, infer: floats(along(false)), cheap: true},
-	OpSoftmaxGrad:    {name: "softmax_grad", inputs: 2, infer: pairAlong, cheap: true},
-	OpLogSoftmaxGrad: {name: "log_softmax_grad", inputs: 2, infer: pairAlong, cheap: true},
-	OpProd:           {name: "prod", inputs: 1, infer: along(true)},
-	OpProdGrad:       {name: "prod_grad", inputs: 2, infer: prodGrad},
-	OpMax:            {name: "max", inputs: 1, infer: best(true, true)},
-	OpMin:            {name: "min", inputs: 1, infer: best(true, true)},
-	OpArgMax:         {name: "argmax", inputs: 1, infer: best(false, true)},
-	OpArgMin:         {name: "argmin", inputs: 1, infer: best(false, true)},
-	OpCumSum:         {name: "cumsum", inputs: 1, infer: along(false)},
-	OpSort:           {name: "sort", inputs: 1, infer: best(true, false)},
-	OpSum:            {name: "sum", inputs: 1, infer: reduce},
-	OpMean:           {name: "mean", inputs: 1, infer: floats(reduce)},
+	OpSoftmax:        {name: "softmax", in: inputs("x"), infer: along(false), floats: true, cheap: true},
+	OpLogSoftmax:     {name: "log_softmax", in: inputs("x"), infer: along(false), floats: true, cheap: true},
+	OpSoftmaxGrad:    {name: "softmax_grad", in: inputs("gradient y"), infer: pairAlong, floats: true, cheap: true},
+	OpLogSoftmaxGrad: {name: "log_softmax_grad", in: inputs("gradient y"), infer: pairAlong, floats: true, cheap: true},
+	OpProd:           {name: "prod", in: inputs("x"), infer: along(true)},
+	OpProdGrad:       {name: "prod_grad", in: inputs("gradient x"), infer: prodGrad},
+	OpMax:            {name: "max", in: inputs("x"), infer: best(true, true)},
+	OpMin:            {name: "min", in: inputs("x"), infer: best(true, true)},
+	OpArgMax:         {name: "argmax", in: inputs("x"), infer: best(false, true)},
+	OpArgMin:         {name: "argmin", in: inputs("x"), infer: best(false, true)},
+	OpCumSum:         {name: "cumsum", in: inputs("x"), infer: along(false)},
+	OpSort:           {name: "sort", in: inputs("x"), infer: best(true, false)},
+	OpSum:            {name: "sum", in: inputs("x"), infer: reduce},
+	OpMean:           {name: "mean", in: inputs("x"), infer: reduce, floats: true},
 
-	OpReshape:     {name: "reshape", inputs: 1, infer: reshape, cheap: true, moves: true},
-	OpPermute:     {name: "permute", inputs: 1, infer: permute, cheap: true, moves: true},
-	OpExpand:      {name: "expand", inputs: 1, infer: expand, cheap: true, moves: true},
-	OpSlice:       {name: "slice", inputs: 1, infer: slice, cheap: true, moves: true},
-	OpSliceAssign: {name: "slice_assign", inputs: 2, infer: sliceAssign, cheap: true, moves: true},
-	OpCat:         {name: "cat", inputs: anyNumber, infer: cat, cheap: true, moves: true},
-	OpGather:      {name: "gather", inputs: 2, infer: gather, cheap: true, moves: true},
-	OpScatterAdd:  {name: "scatter_add", inputs: 3, infer: scatter},
-	OpSelect:      {name: "select", inputs: 2, infer: selectRows, cheap: true, moves: true},
-	OpSelectAdd:   {name: "select_add", inputs: 3, infer: selectAdd},
-	OpCast:        {name: "cast", inputs: 1, infer: cast, cheap: true, moves: true},
+	OpReshape:     {name: "reshape", in: inputs("x"), infer: reshape, cheap: true, moves: true},
+	OpPermute:     {name: "permute", in: inputs("x"), infer: permute, cheap: true, moves: true},
+	OpExpand:      {name: "expand", in: inputs("x"), infer: expand, cheap: true, moves: true},
+	OpSlice:       {name: "slice", in: inputs("x"), infer: slice, cheap: true, moves: true},
+	OpSliceAssign: {name: "slice_assign", in: inputs("x part"), infer: sliceAssign, cheap: true, moves: true},
+	OpCat:         {name: "cat", in: inputs("..."), infer: cat, cheap: true, moves: true},
+	OpGather:      {name: "gather", in: inputs("x indices"), infer: gather, cheap: true, moves: true},
+	OpScatterAdd:  {name: "scatter_add", in: inputs("x indices y"), infer: scatter},
+	OpSelect:      {name: "select", in: inputs("x indices"), infer: selectRows, cheap: true, moves: true},
+	OpSelectAdd:   {name: "select_add", in: inputs("x indices y"), infer: selectAdd},
+	OpCast:        {name: "cast", in: inputs("x"), infer: cast, cheap: true, moves: true},
 
 	OpFill:    {name: "fill", infer: create},
 	OpArange:  {name: "arange", infer: create},
 	OpUniform: {name: "uniform", infer: uniform},
 	OpNormal:  {name: "normal", infer: normal},
 
-	OpMatMul:           {name: "matmul", inputs: 2, infer: floats(matmul)},
-	OpLinear:           {name: "linear", inputs: 3, optional: 1, infer: floats(linear)},
-	OpConv2d:           {name: "conv2d", inputs: 3, optional: 1, infer: floats(conv2d)},
-	OpConv2dDX:         {name: "conv2d_dx", inputs: 2, infer: floats(convGrad(true))},
-	OpConv2dDW:         {name: "conv2d_dw", inputs: 2, infer: floats(convGrad(false))},
-	OpMaxPool2d:        {name: "max_pool2d", inputs: 1, infer: floats(pool2d(true))},
-	OpPoolTake:         {name: "pool_take", inputs: 2, infer: poolTake},
-	OpPoolPut:          {name: "pool_put", inputs: 2, infer: poolPutShape},
-	OpAvgPool2d:        {name: "avg_pool2d", inputs: 1, infer: floats(pool2d(false))},
-	OpAvgPoolPut:       {name: "avg_pool_put", inputs: 1, infer: floats(avgPoolPutShape)},
-	OpCrossEntropy:     {name: "cross_entropy", inputs: 2, infer: crossEntropy},
-	OpCrossEntropyGrad: {name: "cross_entropy_grad", inputs: 3, infer: crossEntropyGrad},
+	OpMatMul:           {name: "matmul", in: inputs("x y"), infer: matmul, floats: true},
+	OpLinear:           {name: "linear", in: inputs("x weight bias?"), infer: linear, floats: true},
+	OpConv2d:           {name: "conv2d", in: inputs("x weight bias?"), infer: conv2d, floats: true},
+	OpConv2dDX:         {name: "conv2d_dx", in: inputs("gradient weight"), infer: convGrad(true), floats: true},
+	OpConv2dDW:         {name: "conv2d_dw", in: inputs("gradient x"), infer: convGrad(false), floats: true},
+	OpMaxPool2d:        {name: "max_pool2d", in: inputs("x"), infer: pool2d(true), floats: true},
+	OpPoolTake:         {name: "pool_take", in: inputs("x positions"), infer: poolTake},
+	OpPoolPut:          {name: "pool_put", in: inputs("gradient positions"), infer: poolPutShape},
+	OpAvgPool2d:        {name: "avg_pool2d", in: inputs("x"), infer: pool2d(false), floats: true},
+	OpAvgPoolPut:       {name: "avg_pool_put", in: inputs("gradient"), infer: avgPoolPutShape, floats: true},
+	OpCrossEntropy:     {name: "cross_entropy", in: inputs("logits labels"), infer: crossEntropy},
+	OpCrossEntropyGrad: {name: "cross_entropy_grad", in: inputs("logits labels gradient"), infer: crossEntropyGrad},
 
-	OpEmbedding:            {name: "embedding", inputs: 2, infer: embedding, plan: true},
-	OpEmbeddingBackward:    {name: "embedding_backward", inputs: 2, infer: toShape, plan: true},
-	OpGridSample:           {name: "grid_sample", inputs: 2, infer: gridSample, plan: true},
-	OpGridSampleBackward:   {name: "grid_sample_backward", inputs: 3, infer: likeInputs(1, 2), plan: true},
-	OpGridSampleDX:         {name: "grid_sample_dx", inputs: 3, infer: likeInputs(1), plan: true},
-	OpGridSampleDGrid:      {name: "grid_sample_dgrid", inputs: 3, infer: likeInputs(2), plan: true},
-	OpGridSampleTwice:      {name: "grid_sample_double_backward", inputs: 4, infer: likeInputs(0, 1, 2), plan: true},
-	OpAffineGrid:           {name: "affine_grid", inputs: 1, infer: affineGrid, plan: true},
-	OpAffineGridBackward:   {name: "affine_grid_backward", inputs: 1, infer: affineGridBackward, plan: true},
-	OpQuantize:             {name: "quantize", inputs: 3, optional: 1, infer: quantize, cheap: true, plan: true, scheme: true},
-	OpQuantizeBackward:     {name: "quantize_backward", inputs: 4, optional: 1, infer: likeInputs(1), cheap: true, plan: true, scheme: true},
-	OpDequantize:           {name: "dequantize", inputs: 3, optional: 1, infer: dequantize, cheap: true, plan: true, scheme: true},
-	OpDequantizeBackward:   {name: "dequantize_backward", inputs: 4, optional: 1, infer: likeInputs(0, 2, 3), plan: true, scheme: true},
-	OpFakeQuantize:         {name: "fake_quantize", inputs: 3, optional: 1, infer: likeInputs(0), cheap: true, plan: true, scheme: true},
-	OpFakeQuantizeBackward: {name: "fake_quantize_backward", inputs: 4, optional: 1, infer: likeInputs(1, 2, 3), plan: true, scheme: true},
-	OpChooseQParams:        {name: "choose_qparams", inputs: 1, infer: chooseQParams, plan: true, scheme: true},
-	OpQuantizedLinear:      {name: "quantized_linear", inputs: 3, optional: 1, infer: floats(linear), plan: true},
+	OpEmbedding:            {name: "embedding", in: inputs("weight indices"), infer: embedding, plan: true},
+	OpEmbeddingBackward:    {name: "embedding_backward", in: inputs("gradient indices"), infer: toShape, plan: true},
+	OpGridSample:           {name: "grid_sample", in: inputs("image grid"), infer: gridSample, plan: true},
+	OpGridSampleBackward:   {name: "grid_sample_backward", in: inputs("gradient image grid"), infer: likeInputs(1, 2), plan: true},
+	OpGridSampleDX:         {name: "grid_sample_dx", in: inputs("gradient image grid"), infer: likeInputs(1), plan: true},
+	OpGridSampleDGrid:      {name: "grid_sample_dgrid", in: inputs("gradient image grid"), infer: likeInputs(2), plan: true},
+	OpGridSampleTwice:      {name: "grid_sample_double_backward", in: inputs("gradient image grid grid_gradient"), infer: likeInputs(0, 1, 2), plan: true},
+	OpAffineGrid:           {name: "affine_grid", in: inputs("theta"), infer: affineGrid, plan: true},
+	OpAffineGridBackward:   {name: "affine_grid_backward", in: inputs("gradient"), infer: affineGridBackward, plan: true},
+	OpQuantize:             {name: "quantize", in: inputs("x scale zero_point?"), infer: quantize, cheap: true, plan: true, scheme: true},
+	OpQuantizeBackward:     {name: "quantize_backward", in: inputs("gradient x scale zero_point?"), infer: likeInputs(1), cheap: true, plan: true, scheme: true},
+	OpDequantize:           {name: "dequantize", in: inputs("codes scale zero_point?"), infer: dequantize, cheap: true, plan: true, scheme: true},
+	OpDequantizeBackward:   {name: "dequantize_backward", in: inputs("gradient codes scale zero_point?"), infer: likeInputs(0, 2, 3), plan: true, scheme: true},
+	OpFakeQuantize:         {name: "fake_quantize", in: inputs("x scale zero_point?"), infer: likeInputs(0), cheap: true, plan: true, scheme: true},
+	OpFakeQuantizeBackward: {name: "fake_quantize_backward", in: inputs("gradient x scale zero_point?"), infer: likeInputs(1, 2, 3), plan: true, scheme: true},
+	OpChooseQParams:        {name: "choose_qparams", in: inputs("x"), infer: chooseQParams, plan: true, scheme: true},
+	OpQuantizedLinear:      {name: "quantized_linear", in: inputs("x weight bias?"), infer: linear, floats: true, plan: true},
 
-	OpAddInPlace:  {name: "add_", inputs: 2, infer: update, inPlace: true},
-	OpCopyInPlace: {name: "copy_", inputs: 2, infer: alike, inPlace: true, moves: true},
-	OpSGD:         {name: "sgd_", inputs: 3, optional: 1, infer: update, inPlace: true},
-	OpAdam:        {name: "adam_", inputs: 4, infer: update, inPlace: true},
+	OpAddInPlace:  {name: "add_", in: inputs("x y"), infer: update, inPlace: true},
+	OpCopyInPlace: {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},
+	OpSGD:         {name: "sgd_", in: inputs("parameter gradient momentum?"), infer: update, inPlace: true},
+	OpAdam:        {name: "adam_", in: inputs("parameter gradient first_moment second_moment"), infer: update, inPlace: true},
 }
