@@ -23,8 +23,8 @@ type casting struct {
 }
 
 var castings = map[tensor.DType]casting{
-	tensor.F32:  castingFloat(widened[float32], narrowed[float32], narrowed[float32, int64]),
-	tensor.F64:  castingFloat(widened[float64], narrowed[float64], narrowed[float64, int64]),
+	tensor.F32:  castingFloat(widened[float32], narrowed[float32], toFloat32),
+	tensor.F64:  castingFloat(widened[float64], narrowed[float64], func(n int64) float64 { return float64(n) }),
 	tensor.F16:  castingFloat(half(tensor.F16Bits.Float32), toHalf(tensor.ToF16), intToHalf(tensor.ToF16)),
 	tensor.BF16: castingFloat(half(tensor.BF16Bits.Float32), toHalf(tensor.ToBF16), intToHalf(tensor.ToBF16)),
 	tensor.S8:   castingInt[int8](math.MinInt8, math.MaxInt8),
@@ -68,8 +68,8 @@ func writes[T, W any](f func(W) T) func(z *cpuTensor, from int, w []W) {
 	}
 }
 
-func widened[T kernel.Float](v T) float64               { return float64(v) }
-func narrowed[T kernel.Float, W float64 | int64](v W) T { return T(v) }
+func widened[T kernel.Float](v T) float64  { return float64(v) }
+func narrowed[T kernel.Float](v float64) T { return T(v) }
 func half[H any](f func(H) float32) func(H) float64 {
 	return func(h H) float64 { return float64(f(h)) }
 }
@@ -77,16 +77,11 @@ func toHalf[H any](f func(float32) H) func(float64) H {
 	return func(v float64) H { return f(cpu.ToOdd(v)) }
 }
 
-// intToHalf rounds once: of more bits than a float64 has the last ones become one, which no half has.
 func intToHalf[H any](f func(float32) H) func(int64) H {
-	const last = 1 << 10
-	return func(n int64) H {
-		if n&(last-1) != 0 && (n > 1<<53 || n < -1<<53) {
-			n = n&^(last-1) | last
-		}
-		return f(cpu.ToOdd(float64(n)))
-	}
+	return func(n int64) H { return f(cpu.ToOdd(cpu.FewerBits(n))) }
 }
+
+func toFloat32(n int64) float32 { return float32(cpu.FewerBits(n)) } // as cpu's own loads do
 
 // whole cuts towards zero. What Go makes of a number beyond int64 depends on the processor.
 func whole(v float64) int64 {

@@ -60,6 +60,31 @@ func loadNumeric[C Compute, T numeric](dst []C, p unsafe.Pointer, stride int64) 
 	}
 }
 
+// FewerBits is n as a float64 that narrower types round as they would n: of more
+// bits than a float64 has, the last ones become one.
+func FewerBits(n int64) float64 {
+	const last = 1 << 10
+	if n&(last-1) != 0 && (n > 1<<53 || n < -1<<53) {
+		n = n&^(last-1) | last
+	}
+	return float64(n)
+}
+
+// fromInt rounds once. On machines of 32 bits Go's own conversion of an int64 to
+// a float32 takes another neighbour.
+func fromInt[C Compute](n int64) C {
+	if unsafe.Sizeof(C(0)) == 8 {
+		return C(n)
+	}
+	return C(FewerBits(n))
+}
+
+func loadI64[C Compute](dst []C, p unsafe.Pointer, stride int64) {
+	for i := range dst {
+		dst[i] = fromInt[C](*(*int64)(unsafe.Add(p, int64(i)*stride)))
+	}
+}
+
 func loadF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 	for i := range dst {
 		dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride))).Float32())
@@ -202,7 +227,7 @@ func convertersFor[C Compute]() [tensor.Count]converters[C] {
 		tensor.S16:  {loadNumeric[C, int16], storeNumeric[C, int16], nil},
 		tensor.U16:  {loadNumeric[C, uint16], storeNumeric[C, uint16], nil},
 		tensor.I32:  {loadNumeric[C, int32], storeI32[C], nil},
-		tensor.I64:  {loadNumeric[C, int64], storeNumeric[C, int64], nil},
+		tensor.I64:  {loadI64[C], storeNumeric[C, int64], nil},
 
 		tensor.F8E4M3: {loadFloat8[C](tensor.F8E4M3), storeFloat8[C](tensor.F8E4M3), nil},
 		tensor.F8E5M2: {loadFloat8[C](tensor.F8E5M2), storeFloat8[C](tensor.F8E5M2), nil},

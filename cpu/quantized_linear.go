@@ -62,7 +62,7 @@ func storeScaled[C Compute](s scaled[C], m int64, acc []int64) {
 func scaleSums[C Compute, I int32 | int64](s scaled[C], y []C, first int, acc []I) {
 	sx := s.sx[0]
 	for i := first; i < len(acc); i++ {
-		y[i] = C(acc[i]) * C(sx*s.sw[i])
+		y[i] = fromInt[C](int64(acc[i])) * C(sx*s.sw[i])
 	}
 	if s.Bias.P != nil {
 		for i := first; i < len(acc); i++ {

@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
@@ -44,6 +45,32 @@ func TestStoreRoundsOnce(t *testing.T) {
 		}
 		if twice < 10000 {
 			t.Errorf("%s: only %d values would suffer from rounding twice", dtype, twice)
+		}
+	}
+}
+
+// What is loaded of whole numbers is rounded once, on machines of 32 bits too, where Go's
+// own conversion of an int64 to a float32 takes another neighbour.
+func TestWholeNumbersRoundOnce(t *testing.T) {
+	numbers := []int64{0, 1, -1, 1<<24 + 1, 70643622084609, math.MaxInt64, math.MinInt64, math.MinInt64 + 1}
+	for e := 23; e < 63; e++ {
+		for _, tie := range []int{24, 53} { // half an ulp of f32, f64
+			v := int64(1) << e
+			if e >= tie {
+				v |= int64(1) << (e - tie)
+			}
+			numbers = append(numbers, v, v+1, v-1, -v, -v-1, 1-v)
+		}
+	}
+	span := cpu.Span{P: unsafe.Pointer(&numbers[0]), Stride: 8, DType: tensor.I64}
+	f32, f64 := make([]float32, len(numbers)), make([]float64, len(numbers))
+	cpu.Load(f32, span)
+	cpu.Load(f64, span)
+	for i, v := range numbers {
+		want32, _ := new(big.Float).SetInt64(v).Float32()
+		want64, _ := new(big.Float).SetInt64(v).Float64()
+		if f32[i] != want32 || f64[i] != want64 {
+			t.Errorf("%d: %v and %v, want %v and %v", v, f32[i], f64[i], want32, want64)
 		}
 	}
 }
