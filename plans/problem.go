@@ -72,12 +72,20 @@ func (p *Problem) fill(given map[string]string) error {
 // than memory holds, and few enough for sizes and costs to fit 64 bits.
 const maxElements = 1 << 48
 
+// atMost says in an error how many elements a shape may have.
+func atMost(shape []int64) string {
+	if slices.Contains(shape, 0) {
+		return "at most 2^48 elements, where an extent of 0 counts as 1"
+	}
+	return "at most 2^48 elements"
+}
+
 func (p *Problem) checkSizes() error {
 	for i, shape := range p.shapes {
 		n := int64(1)
 		for _, d := range shape {
 			if d > maxElements/n {
-				return p.errorf(p.op.args[i].name, "has shape %s; want at most 2^48 elements", tensor.ShapeString(shape))
+				return p.errorf(p.op.args[i].name, "has shape %s; want %s", tensor.ShapeString(shape), atMost(shape))
 			}
 			n *= max(d, 1)
 		}
@@ -170,8 +178,11 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 	}
 	name, shape, hasShape := strings.Cut(v, "[")
 	d, ok := tensor.ParseDType(name)
-	if !ok || !slices.Contains(a.allow, d) {
-		return p.errorf(a.name, "is %s; want one of %s", shortened(name), typeNames(a.allow))
+	if !ok { // no type at all: what came may lie behind the name
+		return p.errorf(a.name, "is %s; want one of %s", quoted(v), typeNames(a.allow))
+	}
+	if !slices.Contains(a.allow, d) {
+		return p.errorf(a.name, "is %s; want one of %s", d, typeNames(a.allow))
 	}
 	p.types[i] = d
 	switch {
