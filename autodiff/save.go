@@ -1,8 +1,10 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,20 +21,33 @@ func SaveSafetensors(path string, tensors []NamedView, metadata map[string]strin
 }
 
 // replaceFile writes a file beside the one of a path, with its permissions, and renames
-// it. What is no plain file, such as a pipe, is written to.
+// it. A link stays one, and what is no plain file, such as a pipe, is written to.
 func replaceFile(path string, write func(io.Writer) error) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
 	old, err := os.Stat(path)
-	exists := err == nil
-	if exists && !old.Mode().IsRegular() {
-		return writeTo(path, os.O_WRONLY, write)
+	if errors.Is(err, fs.ErrNotExist) {
+		if target, err := os.Readlink(path); err == nil { // to a file that there is not yet
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(path), target)
+			}
+			return replaceFile(target, write)
+		}
+	}
+	exists, perm := err == nil, fs.FileMode(0o644)
+	switch {
+	case !exists && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case exists && !old.Mode().IsRegular():
+		return writeTo(path, os.O_WRONLY, 0, write)
+	case exists:
+		perm = old.Mode().Perm() // from the first byte on
 	}
 	part := filepath.Join(filepath.Dir(path), fmt.Sprintf(".saving-%x", rand.Uint64()))
-	err = writeTo(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, write)
+	err = writeTo(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm, write)
 	if err == nil && exists {
-		err = os.Chmod(part, old.Mode().Perm())
+		err = os.Chmod(part, perm) // also what the umask takes
 	}
 	if err == nil {
 		err = os.Rename(part, path)
@@ -44,8 +59,8 @@ func replaceFile(path string, write func(io.Writer) error) error {
 }
 
 // writeTo writes to a file; a new one is on the disk afterwards.
-func writeTo(path string, flag int, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, flag, 0o644)
+func writeTo(path string, flag int, perm fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, flag, perm)
 	if err != nil {
 		return err
 	}

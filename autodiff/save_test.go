@@ -77,3 +77,35 @@ func TestSaveReplacesWhole(t *testing.T) {
 	require.Equal(t, []float32{1, 2}, read(path))
 	only("net.safetensors")
 }
+
+// What is being saved is no more open to others than the file that it replaces.
+func TestSaveKeepsPrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("permissions are not Unix's there")
+	}
+	path := filepath.Join(t.TempDir(), "net.safetensors")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, replaceFile(path, func(w io.Writer) error {
+		info, err := w.(*os.File).Stat()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		return nil
+	}))
+}
+
+// A link whose file is not there yet, or not any more, stays a link.
+func TestSaveThroughEmptyLink(t *testing.T) {
+	dir := t.TempDir()
+	link, target := filepath.Join(dir, "latest"), filepath.Join(dir, "epoch1")
+	if err := os.Symlink("epoch1", link); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	require.NoError(t, SaveSafetensors(link, []NamedView{{"a", tensor.Of([]float32{1})}}, nil))
+	to, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, "epoch1", to)
+	require.FileExists(t, target)
+	loop := filepath.Join(dir, "loop")
+	require.NoError(t, os.Symlink("loop", loop))
+	require.Error(t, SaveSafetensors(loop, nil, nil))
+}
