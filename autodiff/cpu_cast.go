@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"sync"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/cpu"
@@ -12,6 +13,15 @@ import (
 // type is a line of one table.
 
 const castBlock = 256
+
+// castBuffer is where a block lies on its way. What the table's functions are given
+// is on the heap, so buffers are used again.
+type castBuffer struct {
+	floats [castBlock]float64
+	ints   [castBlock]int64
+}
+
+var castBuffers = sync.Pool{New: func() any { return new(castBuffer) }}
 
 // casting is how elements of one type, n of them from an index on, come and go.
 type casting struct {
@@ -100,16 +110,16 @@ func whole(v float64) int64 {
 func convert(t kernel.Threads, z, x *cpuTensor) {
 	to, of := castings[z.dtype], castings[x.dtype]
 	t.For(z.n, 8, castBlock, func(lo, hi int) {
-		var f [castBlock]float64
-		var n [castBlock]int64
+		b := castBuffers.Get().(*castBuffer)
+		defer castBuffers.Put(b)
 		for ; lo < hi; lo += castBlock {
 			size := min(castBlock, hi-lo)
 			if of.isFloat {
-				of.floats(x, lo, f[:size])
-				to.fromFloats(z, lo, f[:size])
+				of.floats(x, lo, b.floats[:size])
+				to.fromFloats(z, lo, b.floats[:size])
 			} else {
-				of.ints(x, lo, n[:size])
-				to.fromInts(z, lo, n[:size])
+				of.ints(x, lo, b.ints[:size])
+				to.fromInts(z, lo, b.ints[:size])
 			}
 		}
 	})
@@ -121,12 +131,13 @@ func fillOf(k *call) error {
 	if !ok {
 		return unsupported(k)
 	}
-	var block [castBlock]float64
+	b := castBuffers.Get().(*castBuffer)
+	defer castBuffers.Put(b)
 	head := min(z.n, castBlock)
 	for i := range head {
-		block[i] = k.at.Floats[0]
+		b.floats[i] = k.at.Floats[0]
 	}
-	to.fromFloats(z, 0, block[:head])
+	to.fromFloats(z, 0, b.floats[:head])
 	if head == z.n {
 		return nil
 	}
@@ -162,9 +173,10 @@ func generate(k *call, f func(from int, block []float64)) error {
 		return unsupported(k)
 	}
 	k.t.For(z.n, 4, castBlock, func(lo, hi int) {
-		var block [castBlock]float64
+		b := castBuffers.Get().(*castBuffer)
+		defer castBuffers.Put(b)
 		for ; lo < hi; lo += castBlock {
-			part := block[:min(castBlock, hi-lo)]
+			part := b.floats[:min(castBlock, hi-lo)]
 			f(lo, part)
 			to.fromFloats(z, lo, part)
 		}
