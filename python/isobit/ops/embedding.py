@@ -223,10 +223,9 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
     if is_dynamo_compiling() or op.check(weight, *rest) is NotImplemented:
         op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
     if out is not None:
-        _RENORM(
-            weight.resolve_neg(), rest[0].new_empty(0), *norms
-        )  # of no rows: where it is refused, it is before out is written,
-        write_out(op, out, *args)  # and where out is, before weight is
+        # Of no rows: where it is refused, it is before out is written, and where out is, before weight is.
+        _RENORM(weight.resolve_neg(), rest[0].new_empty(0), *norms)
+        write_out(op, out, *args)
     _renorm(weight, rest[0], *norms)
 
 
