@@ -76,13 +76,9 @@ func (s state) save(path string, p Parameters, names []string) error {
 // load reads for each parameter that has a number of steps the named tensors, of which
 // the first few must be there.
 func (s *state) load(path string, p Parameters, names []string, required int) error {
-	tensors, _, err := LoadSafetensors(path)
+	left, err := loadByName(path)
 	if err != nil {
 		return err
-	}
-	left := map[string]tensor.View{}
-	for _, t := range tensors {
-		left[t.Name] = t.View
 	}
 	read := state{}
 	err = tracked(p, func(name string, x *Var) error {

@@ -145,13 +145,9 @@ func (p *Params[B]) Save(path string) error {
 // parameter is not in the file, or has another type or shape there, nothing
 // changes and Load returns an error.
 func (p *Params[B]) Load(path string) error {
-	tensors, _, err := LoadSafetensors(path)
+	left, err := loadByName(path)
 	if err != nil {
 		return err
-	}
-	left := map[string]tensor.View{}
-	for _, t := range tensors {
-		left[t.Name] = t.View
 	}
 	// All or none.
 	for _, name := range p.names {

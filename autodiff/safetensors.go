@@ -217,3 +217,16 @@ func LoadSafetensors(path string) ([]NamedView, map[string]string, error) {
 	}
 	return tensors, metadata, err
 }
+
+// loadByName reads a file's tensors.
+func loadByName(path string) (map[string]tensor.View, error) {
+	tensors, _, err := LoadSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]tensor.View{}
+	for _, t := range tensors {
+		all[t.Name] = t.View
+	}
+	return all, nil
+}
