@@ -81,6 +81,14 @@ def test_a_configuration_takes_a_shape():
         assert ObservedFakeQuantize.from_config(config, shape=(5, 8)).scale.shape == shape
 
 
+def test_a_shape_of_negative_extents_is_an_error():
+    """It was torch's error about the memory of a scale, or none where there is one scale."""
+    for make in (MinMaxObserver, FakeQuantize):
+        for keywords in ({}, {"group_size": 2}):
+            with pytest.raises(ValueError, match=rf"{make.__name__}: shape is \[-3, 4\]; want extents of at least 0"):
+                make(shape=(-3, 4), **keywords)
+
+
 def test_a_shape_without_the_axis_is_an_error():
     with pytest.raises(ValueError, match=r"ch_axis is 1; want -1 to 0 for shape \[8\]"):
         PerChannelMinMaxObserver(1, shape=[8])

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_kinds
 from .._load import PACKED
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
@@ -33,6 +34,13 @@ def _function(module: Any, name: str) -> dict[str, Callable[..., Tensor]]:
 _FAKE_QUANTIZE = _function(_fake_quantize, "fake_quantize_{}_affine")
 _QUANTIZE = _function(_quantize, "quantize_{}")
 _DEQUANTIZE = _function(_dequantize, "dequantize_{}")
+
+
+def check_shape(owner: str, shape: Sequence[int] | None) -> None:
+    """Raises where this is no shape of what will be quantized, nor None."""
+    check_kinds(owner, "l?", shape=shape)
+    if shape is not None and min(shape, default=0) < 0:
+        raise ValueError(f"{owner}: shape is {list(shape)}; want extents of at least 0")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_watched
 from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
-from ._scheme import Grouping, Scheme, code_type, quotient
+from ._scheme import Grouping, Scheme, check_shape, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
 
@@ -66,7 +66,8 @@ class FakeQuantize(FakeQuantizer):
         check_kinds("FakeQuantize", "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
         check_kinds("FakeQuantize", "i?", channels=channels, group_size=group_size)
         check_kinds("FakeQuantize", "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
-        check_kinds("FakeQuantize", "l?", block_size=block_size, shape=shape)
+        check_kinds("FakeQuantize", "l?", block_size=block_size)
+        check_shape("FakeQuantize", shape)
         check_kinds("FakeQuantize", "s", start=start, rounding=rounding)
         check_kinds("FakeQuantize", "f", eps=eps)
         if channels is not None and channels < 1:

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._explain import check_kinds
 from ..ops.quantized_linear import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, resize_for_loading, set_buffer
-from ._scheme import Grouping, Scheme, code_type
+from ._scheme import Grouping, Scheme, check_shape, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
@@ -78,7 +78,8 @@ class MinMaxObserver(FollowsData):
         check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
         check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max, group_size=group_size)
         check_kinds(owner, "i", ch_axis=ch_axis)
-        check_kinds(owner, "l?", block_size=block_size, shape=shape)
+        check_kinds(owner, "l?", block_size=block_size)
+        check_shape(owner, shape)
         check_kinds(owner, "f", eps=eps)
         if rounding not in ROUNDINGS:
             raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
