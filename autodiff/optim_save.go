@@ -80,8 +80,11 @@ func (s *state) load(path string, p Parameters, names []string, required int) er
 	if err != nil {
 		return err
 	}
-	read := state{}
+	read, old := state{}, state{}
 	err = tracked(p, func(name string, x *Var) error {
+		if mine := (*s)[x.node.id]; mine != nil {
+			old[x.node.id] = mine
+		}
 		count, ok := left[name+".step"]
 		if !ok {
 			return nil
@@ -119,8 +122,14 @@ func (s *state) load(path string, p Parameters, names []string, required int) er
 		read.release()
 		return fmt.Errorf("autodiff: %s: %w", path, err)
 	}
-	s.release()
-	*s = read
+	if *s == nil {
+		*s = state{}
+	}
+	for id := range old {
+		delete(*s, id)
+	}
+	maps.Copy(*s, read) // what is remembered of other parameters stays
+	old.release()
 	return nil
 }
 

@@ -155,3 +155,31 @@ func TestMomentumThatRests(t *testing.T) {
 	step(o, 1) // 0.5 * 2 + 1
 	require.Equal(t, []float64{1 - 2 - 1 - 2}, list(t, w))
 }
+
+// An optimizer of two sets of parameters loads each from its own file: the second load
+// forgot what the first had read.
+func TestMemoryOfTwoSetsOfParameters(t *testing.T) {
+	dir, ad := t.TempDir(), over(None{})
+	one, two := NewParams(ad, 1), NewParams(ad, 2)
+	x, y := one.Full("x", 1, 2), two.Full("y", 2, 3)
+	o := &Adam{Rate: 0.1}
+	files := map[string]*Params[adf]{"one": one, "two": two}
+	g, err := ad.Backward(x.Sum().Add(y.Mul(y).Sum()))
+	require.NoError(t, err)
+	for name, p := range files {
+		require.NoError(t, o.Step(p, g))
+		require.NoError(t, o.Save(filepath.Join(dir, name), p))
+	}
+	fresh := &Adam{Rate: 0.1}
+	for name, p := range files {
+		require.NoError(t, fresh.Load(filepath.Join(dir, name), p))
+	}
+	for name, p := range files {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, fresh.Save(filepath.Join(dir, "again"), p))
+		got, err := os.ReadFile(filepath.Join(dir, "again"))
+		require.NoError(t, err)
+		require.Equal(t, want, got, name)
+	}
+}
