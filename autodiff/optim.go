@@ -192,14 +192,14 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 			}
 			mine.values = append(mine.values, out[0])
 		}
-		mine.steps++
 		in := append([]Value{u.v, u.grad}, mine.values[:count]...)
 		if op == OpSGD && count == 0 {
 			in = append(in, nil)
 		}
-		if _, err := be.Run(op, at(mine.steps), in...); err != nil {
+		if _, err := be.Run(op, at(mine.steps+1), in...); err != nil {
 			return fmt.Errorf("autodiff: the parameter %q: %w", u.name, err)
 		}
+		mine.steps++
 	}
 	return nil
 }

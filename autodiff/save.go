@@ -14,6 +14,10 @@ import (
 // was, until the new one takes its place.
 func SaveSafetensors(path string, tensors []NamedView, metadata map[string]string) error {
 	err := replaceFile(path, func(w io.Writer) error { return WriteSafetensors(w, tensors, metadata) })
+	var at *fs.PathError
+	if errors.As(err, &at) { // the file beside it is nobody else's business
+		err = fmt.Errorf("%s: %w", at.Op, at.Err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

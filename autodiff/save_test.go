@@ -2,8 +2,10 @@ package autodiff
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
@@ -108,4 +110,12 @@ func TestSaveThroughEmptyLink(t *testing.T) {
 	loop := filepath.Join(dir, "loop")
 	require.NoError(t, os.Symlink("loop", loop))
 	require.Error(t, SaveSafetensors(loop, nil, nil))
+}
+
+// An error names the path that was asked for, not the file beside it that is written first.
+func TestSaveNamesThePath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nowhere", "x.safetensors")
+	err := SaveSafetensors(path, nil, nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Regexp(t, "^"+regexp.QuoteMeta(path)+": open: [^/\\\\]*$", err.Error())
 }
