@@ -27,7 +27,7 @@ class Case:
     operations: int = 0  # for products: multiply-adds
     row: int = 0  # bytes of which all must be read before the first is used
     least: Call | None = None  # what PyTorch takes around any such op
-    trains: bool = False  # least computes nothing, so that the loop has it beside it
+    engine: Call | None = None  # autograd's own part, which the loop has beside it
 
 
 def square(n: int, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ import isobit
 import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from case import Call, Case, channels, compiled, gradients, parameters, reused, square
-from composites import Learned, Nothing, Straight, dequantize, dynamic, fake_quantize, quantize
+from composites import Learned, Least, Nothing, Straight, dequantize, dynamic, fake_quantize, quantize
 from torch import Tensor
 
 decomposed = torch.ops.quantized_decomposed
@@ -106,8 +106,8 @@ def fake_quantize_training_case(n: int) -> Case:
         None,
         {"eager": 8, "compiled": 1.2, "roofline": 0.9},
         "both",
-        least=gradients(Nothing.apply, (x, s, z), dy),
-        trains=True,
+        least=gradients(Least.apply, (x, s, z), dy),
+        engine=gradients(Nothing.apply, (x, s, z), dy),
     )
 
 
@@ -128,8 +128,8 @@ def lsq_case(n: int) -> Case:
         None,
         {"eager": 9, "compiled": 1.5, "roofline": 0.85},
         "both",
-        least=gradients(Nothing.apply, (x, s, z), dy),
-        trains=True,
+        least=gradients(Least.apply, (x, s, z), dy),
+        engine=gradients(Nothing.apply, (x, s, z), dy),
     )
 
 

@@ -53,6 +53,20 @@ class Nothing(torch.autograd.Function):
         return ctx.gradients
 
 
+class Least(torch.autograd.Function):
+    """Saves what a gradient needs, and has an op of torch's in place of each of isobit's, which makes all results."""
+
+    @staticmethod
+    def forward(ctx: object, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        return torch.neg(inputs[0])
+
+    @staticmethod
+    def backward(ctx: object, dy: Tensor) -> tuple[Tensor | None, ...]:
+        rest = zip(ctx.saved_tensors[1:], ctx.needs_input_grad[1:], strict=True)
+        return torch.neg(dy), *(torch.empty_like(t) if wanted else None for t, wanted in rest)
+
+
 class Learned(torch.autograd.Function):
     """LSQ with all three gradients, for torch.compile."""
 

@@ -72,7 +72,7 @@ class Bench:
             functions["torchao"] = case.torchao
         if case.reads + case.writes >= 1 << 24 and not case.operations:
             loop = self.roofline.loop(case.reads, case.writes, self.threads, case.row)
-            functions["loop"] = (lambda: (loop(), case.least())) if case.trains else loop
+            functions["loop"] = (lambda: (loop(), case.engine())) if case.engine else loop
         if case.least is not None and case.reads + case.writes < SMALL:
             functions["least"] = case.least
         if "roofline" in case.targets and not case.operations:
