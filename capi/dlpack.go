@@ -15,8 +15,6 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-const maxArgs = 16 // more than any operation has
-
 // firstPage is the size of the first page of addresses, which is never memory.
 const firstPage = 4096
 
@@ -25,7 +23,7 @@ const allMemory = 1 << 56
 
 // A problem's arguments as Views. They are passed to an interface's method,
 // so on the stack they would be allocated by every call.
-type viewList [maxArgs]tensor.View
+type viewList [plans.MaxArgs]tensor.View
 
 var viewLists = sync.Pool{New: func() any { return new(viewList) }}
 
@@ -34,8 +32,8 @@ var viewLists = sync.Pool{New: func() any { return new(viewList) }}
 // Go's heap may take over later would end the process.
 func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]tensor.View) error) error {
 	n := int(nargs)
-	if n < 0 || n > maxArgs {
-		return fail(plans.InvalidArgument, "nargs", "is %d; want the number of entries of args, 0 to %d", n, maxArgs)
+	if n < 0 || n > plans.MaxArgs {
+		return fail(plans.InvalidArgument, "nargs", "is %d; want the number of entries of args, 0 to %d", n, plans.MaxArgs)
 	}
 	if args == nil && n > 0 {
 		return fail(plans.InvalidArgument, "args", "is NULL with nargs %d", n)

@@ -19,7 +19,7 @@ type seen struct {
 	cost    int64
 	threads int
 	strands bool // readsStrands
-	args    [maxArgs]seenArg
+	args    [MaxArgs]seenArg
 }
 
 // seenArg is how an argument lay.

@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// maxArgs is more than any op has.
-const maxArgs = 12
+// MaxArgs bounds the arguments of a call: no op has more.
+const MaxArgs = 12
 
 // call is one run of a plan. Calls are pooled, so that running does not
 // allocate: what a run computes with lies here.
@@ -17,7 +17,7 @@ type call struct {
 	workspace    []byte
 	args         []tensor.View
 	takesMeta    bool // nothing is computed: arguments may be without memory
-	places       [maxArgs]place
+	places       [MaxArgs]place
 	argsCopy     []tensor.View // args, where copyArgs made them the call's own
 	threads      int
 	all          layout // elementwise ops: every element that strands does not have

@@ -21,6 +21,9 @@ const (
 // copied is a worker's memory for pieces of the data operands.
 type copied [len(copiedOperands)][copiedRows]float64
 
+// of is where a worker's piece of one of the operands lies.
+func (c *copied) of(i int) unsafe.Pointer { return unsafe.Pointer(&c[i]) }
+
 // copiedOperands are the data inputs and the data output of a kernel.
 var copiedOperands = [...]int{0, 1, firstOutput}
 
@@ -107,7 +110,7 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
 	}
 }
 
-// copies finds the operands of a call to copy, and reports whether that pays.
+// copies finds the operands of a call to copy, and how its elements lie then; false where that would not pay.
 func (f *groupedPlan) copies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
@@ -133,7 +136,8 @@ func (f *groupedPlan) copies(c *call) bool {
 		}
 	}
 	dense.coalesce(kernelOperands)
-	return f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
+	c.tiles.copied = f.tile(c, dense)
+	return c.tiles.copied || f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
 }
 
 // anyApart reports whether the runs of a data operand that can be copied are apart.
@@ -157,15 +161,7 @@ func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 }
 
 func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
-	piece := func(back bool) {
-		for i, k := range copiedOperands {
-			if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
-				w.cursors[3].shift[0] = 0
-				f.copier[i].piece(from, &w.cursors[3], begin, n, unsafe.Pointer(&w.copied[i]), back)
-			}
-		}
-	}
-	piece(false)
+	f.copyPiece(c, w, begin, n, 0, false)
 	a, cur, l, done := f.arm(w), &w.cursors[0], &c.dense, int64(0)
 	a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0
 	l.walk(cur, begin, begin+n, kernelOperands, func(m int64) {
@@ -173,13 +169,24 @@ func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin
 		for i, k := range copiedOperands {
 			if c.sources[i].dims > 0 {
 				s := f.dataSpan(a, k)
-				s.P, s.Stride = unsafe.Add(unsafe.Pointer(&w.copied[i]), done*s.DType.Size()), s.DType.Size()
+				s.P, s.Stride = unsafe.Add(w.copied.of(i), done*s.DType.Size()), s.DType.Size()
 			}
 		}
 		kernel(int(m), a)
 		done += m
 	})
-	piece(true)
+	f.copyPiece(c, w, begin, n, 0, true)
+}
+
+// copyPiece copies n elements from a number on, to or from a worker's memory from the element at on.
+func (f *groupedPlan) copyPiece(c *call, w *worker, begin, n, at int64, back bool) {
+	for i, k := range copiedOperands {
+		if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
+			w.cursors[3].shift[0] = 0
+			own := unsafe.Add(w.copied.of(i), at*f.copier[i].size)
+			f.copier[i].piece(from, &w.cursors[3], begin, n, own, back)
+		}
+	}
 }
 
 // dataSpan is one of the data operands among a kernel's arguments.

@@ -14,7 +14,7 @@ import (
 )
 
 // Tensors whose elements lie apart or in short runs, around the sizes of copied
-// pieces: the definition's bits, in every layout.
+// pieces and tiles: the definition's bits, in every layout.
 func TestCopiedPieces(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	texts := []string{
@@ -30,8 +30,11 @@ func TestCopiedPieces(t *testing.T) {
 		"choose_qparams_per_tensor x=f32$ qmin=-128 qmax=127",
 		"choose_qparams_per_channel x=f16$ axis=1 qmin=-128 qmax=127",
 		"dynamic_quantize_per_token x=f32$ q=s8 qmin=-128 qmax=127",
+		"quantize_per_channel x=f16$ q=s8 zero_point=f32 axis=-2 qmin=-128 qmax=127",
+		"dequantize_per_channel q=u8$ y=f32 zero_point=i32 axis=-2 qmin=0 qmax=255",
+		"fake_quantize_per_channel_backward grad_output=f32$ zero_point=none axis=-2 qmin=-8 qmax=7",
 	}
-	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]"} {
+	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]", "[30,5,400,6]", "[700,3,7,2]"} {
 		for _, text := range texts {
 			text = strings.ReplaceAll(text, "$", shape)
 			t.Run(text, func(t *testing.T) {

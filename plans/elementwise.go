@@ -120,9 +120,8 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
 	n := c.all.count()
-	if t := &c.tiles; f.tile(c) {
-		units := t.outer * t.high * t.wide
-		c.goes(0, ceilDiv(units, t.unitsPerJob), n)
+	if f.tile(c, &c.all) {
+		c.goes(0, c.tiles.jobs(), n)
 		c.parallel(c.seen.jobs, n, jobs.tiles)
 		return
 	}
@@ -132,6 +131,10 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	}
 	c.perJob = jobSize
 	if f.copies(c) {
+		if c.tiles.copied {
+			c.parallel(c.tiles.jobs(), n, jobs.tiles)
+			return
+		}
 		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
 		return
 	}

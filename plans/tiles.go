@@ -15,6 +15,8 @@ import (
 // elements: cycles have the same parameters, and their elements are
 // consecutive in memory.
 type tiling struct {
+	of                   *layout
+	copied               bool // pieces of the operands are copied first (copied_tiles.go)
 	cycle, repeat, outer int64
 	first                int   // the dimension that a cycle begins with
 	repeatDim            int   // the dimension that repeats cycles, or -1
@@ -31,9 +33,9 @@ type tiling struct {
 // preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
-// tile finds the tiling of a call's elements, if their groups are short.
-func (f *groupedPlan) tile(c *call) bool {
-	l, t := &c.all, &c.tiles
+// tile finds the tiling of a call's elements, laid out so, if their groups are short.
+func (f *groupedPlan) tile(c *call, l *layout) bool {
+	t := &c.tiles
 	inner := l.dims - 1
 	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
 	if oneByOne || f.packed >= 0 || l.count() == 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
@@ -43,7 +45,7 @@ func (f *groupedPlan) tile(c *call) bool {
 	if first > inner {
 		return false
 	}
-	*t = tiling{cycle: 1, repeat: 1, outer: 1, repeatDim: -1, varying: -1, run: 1}
+	*t = tiling{of: l, cycle: 1, repeat: 1, outer: 1, repeatDim: -1, varying: -1, run: 1}
 	d := inner
 	for ; d >= first && (t.varying < 0 || f.varies(l, d)); d-- {
 		if t.varying < 0 && f.varies(l, d) {
@@ -83,6 +85,9 @@ func (t *tiling) plan(joined bool, threads int) {
 	t.wide, t.high = ceilDiv(t.cycle, t.width), ceilDiv(t.repeat, t.rows)
 	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
 }
+
+// jobs returns how many jobs the units make.
+func (t *tiling) jobs() int64 { return ceilDiv(t.outer*t.high*t.wide, t.unitsPerJob) }
 
 // varies reports whether parameters change along a dimension.
 func (f *groupedPlan) varies(l *layout, d int) bool {
@@ -129,21 +134,41 @@ func tileJob(f *groupedPlan, kernel cpu.Elementwise) job {
 
 // runTile runs a kernel on columns of a number of cycles.
 func (f *groupedPlan) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
-	t, l, a, cur := &c.tiles, &c.all, f.arm(w), &w.cursors[0]
-	l.seek(cur, start, kernelOperands)
+	t, a, cur := &c.tiles, f.arm(w), &w.cursors[0]
+	t.of.seek(cur, start, kernelOperands)
 	f.prepare(c, w, start, columns, min(t.copies, rows))
 	scale, zero := a.In[f.scale], a.In[f.scale+1]
-	l.spans(a, cur)
+	t.of.spans(a, cur)
 	a.In[f.scale], a.In[f.scale+1] = scale, zero
+	if t.copied {
+		f.runCopiedTile(c, w, kernel, start, columns, rows)
+		return
+	}
+	f.runRows(t, a, kernel, columns, rows, t.rowSteps())
+}
+
+// rowSteps are the bytes from cycle to cycle.
+func (t *tiling) rowSteps() (step [kernelOperands]int64) {
+	if t.repeatDim >= 0 {
+		for k := range step {
+			step[k] = t.of.stride[k][t.repeatDim]
+		}
+	}
+	return step
+}
+
+// runRows runs a kernel on rows that lie some bytes apart.
+func (f *groupedPlan) runRows(t *tiling, a *cpu.Args, kernel cpu.Elementwise, columns, rows int64, step [kernelOperands]int64) {
 	steps, rest := rows/t.copies, rows%t.copies
+	a.Runs = cpu.Runs{}
 	if steps > 1 {
-		a.Ahead = int(t.copies * l.stride[0][t.repeatDim]) // the next row
+		a.Ahead = int(t.copies * step[0]) // the next row
 		a.Runs = cpu.Runs{Steps: int(steps), Strands: 1}
 		for k := range f.scale {
-			a.Runs.Step[k] = t.copies * l.stride[k][t.repeatDim]
+			a.Runs.Step[k] = t.copies * step[k]
 		}
 		for k := range a.Out {
-			a.Runs.Step[len(a.In)+k] = t.copies * l.stride[firstOutput+k][t.repeatDim]
+			a.Runs.Step[len(a.In)+k] = t.copies * step[firstOutput+k]
 		}
 	}
 	if steps > 0 {
@@ -153,27 +178,37 @@ func (f *groupedPlan) runTile(c *call, w *worker, kernel cpu.Elementwise, start,
 		return
 	}
 	a.Runs = cpu.Runs{}
+	f.forward(a, rows-rest, step)
+	kernel(int(columns*rest), a)
+}
+
+// forward moves the data operands a number of rows on.
+func (f *groupedPlan) forward(a *cpu.Args, rows int64, step [kernelOperands]int64) {
 	for k := range f.scale {
-		a.In[k].P = l.along(a.In[k].P, k, t.repeatDim, rows-rest)
+		a.In[k].P = further(a.In[k].P, rows*step[k])
 	}
 	for k := range a.Out {
-		a.Out[k].P = l.along(a.Out[k].P, firstOutput+k, t.repeatDim, rows-rest)
+		a.Out[k].P = further(a.Out[k].P, rows*step[firstOutput+k])
 	}
-	kernel(int(columns*rest), a)
 }
 
 // along returns the address that lies steps further along a dimension.
 func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
+	return further(p, steps*l.stride[k][d])
+}
+
+// further returns the address some bytes further, where there is one.
+func further(p unsafe.Pointer, bytes int64) unsafe.Pointer {
 	if p == nil {
 		return nil
 	}
-	return unsafe.Add(p, steps*l.stride[k][d])
+	return unsafe.Add(p, bytes)
 }
 
 // prepare makes the parameters of consecutive elements from the worker's cursor on,
 // and of copies of them.
 func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) {
-	t, l, a, tile := &c.tiles, &c.all, &w.args, &w.scratch.Tile
+	t, l, a, tile := &c.tiles, c.tiles.of, &w.args, &w.scratch.Tile
 	a.Ready = true
 	for number := range 2 {
 		k, d := f.scale+number, t.varying
