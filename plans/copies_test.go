@@ -33,6 +33,9 @@ func TestCopiedPieces(t *testing.T) {
 		"quantize_per_channel x=f16$ q=s8 zero_point=f32 axis=-2 qmin=-128 qmax=127",
 		"dequantize_per_channel q=u8$ y=f32 zero_point=i32 axis=-2 qmin=0 qmax=255",
 		"fake_quantize_per_channel_backward grad_output=f32$ zero_point=none axis=-2 qmin=-8 qmax=7",
+		"fake_quantize_per_token_backward grad_output=f32$ zero_point=f32 qmin=-8 qmax=7",
+		"dequantize_per_token_backward grad_output=bf16$ q=s8 zero_point=i32 qmin=-128 qmax=127",
+		"choose_qparams_per_token x=f32$ qmin=-128 qmax=127",
 	}
 	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]", "[30,5,400,6]", "[700,3,7,2]"} {
 		for _, text := range texts {

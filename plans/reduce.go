@@ -49,6 +49,9 @@ type way struct {
 	mapped func(c *call) bool // it maps the elements, too
 }
 
+// groupRunsWay is the number of the way for groups of some runs, which lie as short ones may.
+const groupRunsWay = 2
+
 // ways lists them, best first; the last two take any groups.
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
@@ -74,36 +77,49 @@ func (r *reduction[C]) run() func(c *call) error {
 		}
 		for i := range r.regions {
 			region := &r.regions[i]
-			r.layoutOf(c, &c.groups, region, maxOperands, groupDims)
-			r.layoutOf(c, &c.members, region, kernelOperands, memberDims)
-			if r.fold.anyOrder && r.then == nil && r.packed < 0 && !oneByOne {
-				c.members.onceEach(0)
-				c.members.asStored(0, kernelOperands)
+			number, jobs := r.choose(c, region, ways)
+			if r.isShort(c, number) && r.compactData(c) {
+				number, jobs = r.choose(c, region, ways)
 			}
-			groups, members := c.groups.count(), c.members.count()
-			c.blocks = blocksOf(members)
-			for i := range ways {
-				way := &ways[i]
-				jobs := way.jobs(c)
-				if jobs == 0 {
-					continue
-				}
-				c.parallel(jobs, groups*members, way.run)
-				if c.blocks > 1 {
-					c.parallel(groups, 0, join)
-				}
-				later := r.then != nil && !way.mapped(c)
-				if later {
-					r.mapRegion(c, region, mapAll)
-				}
-				if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
-					c.goes(i, jobs, groups*members)
-				}
-				break
+			way, groups, members := &ways[number], c.groups.count(), c.members.count()
+			c.parallel(jobs, groups*members, way.run)
+			if c.blocks > 1 {
+				c.parallel(groups, 0, join)
+			}
+			later := r.then != nil && !way.mapped(c)
+			if later {
+				r.mapRegion(c, region, mapAll)
+			}
+			if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
+				c.goes(number, jobs, groups*members)
 			}
 		}
 		return nil
 	}
+}
+
+// choose lays out a region and returns the best way for it, and how many jobs that makes.
+func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, jobs int64) {
+	r.layoutOf(c, &c.groups, region, maxOperands, groupDims)
+	r.layoutOf(c, &c.members, region, kernelOperands, memberDims)
+	if r.fold.anyOrder && r.then == nil && r.packed < 0 && !oneByOne {
+		c.members.onceEach(0)
+		c.members.asStored(0, kernelOperands)
+	}
+	c.blocks = blocksOf(c.members.count())
+	for ; number < len(ways)-1; number++ {
+		if jobs = ways[number].jobs(c); jobs > 0 {
+			return number, jobs
+		}
+	}
+	return number, ways[number].jobs(c)
+}
+
+// isShort reports whether groups are so short that they go a better way where there are no gaps
+// between them, or within.
+func (r *reduction[C]) isShort(c *call, way int) bool {
+	n := c.members.count()
+	return !oneByOne && n <= longestShortGroup && (way > groupRunsWay || way == groupRunsWay && r.fold.short(r.isa, n))
 }
 
 // runUnpacked makes the run of an op with packed codes, which are unpacked first where
