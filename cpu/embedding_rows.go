@@ -268,6 +268,21 @@ func largestInParts[C Compute](b *bagMax, e *EmbeddingSum) {
 	}
 }
 
+// ClearRows clears some columns of rows that follow one another.
+func ClearRows(m *Matrix, first, rows, column, columns int64, stream bool) {
+	if rows == 0 {
+		return
+	}
+	to, bytes := m.Row(first, column), columns*m.DType.Size()
+	if m.Contiguous() && m.Strides[0] == bytes {
+		clearRow(unsafe.Slice((*byte)(to.P), rows*bytes), stream)
+		return
+	}
+	for row := range rows {
+		ZeroRow(m.Row(first+row, column), columns)
+	}
+}
+
 // clearRow stores an empty sum.
 func clearRow(row []byte, stream bool) {
 	if stream && len(row) >= 2*streamAlignment {

@@ -1,8 +1,6 @@
 package plans
 
 import (
-	"unsafe"
-
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -18,7 +16,8 @@ var (
 // whose index named it, in Chunk order.
 //
 // Workspace: the first position of each row in a list, and the list of
-// positions ordered by row, both of 64-bit numbers.
+// positions ordered by row, both of 64-bit numbers; where few rows are named,
+// the first list is of those (named_rows.go).
 var embeddingBackward = op{
 	name: "embedding_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients at the positions whose index named it.",
@@ -46,12 +45,12 @@ var embeddingBackward = op{
 			return err
 		}
 		vocabulary, positions := p.Shape("grad_weight")[0], tensor.NumElements(p.Shape("indices"))
-		pl.workspace = (vocabulary + 1 + positions) * 8
 		e := embeddingSum{
 			kernel: kernel, padding: p.int("padding_idx"),
 			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
 		}
-		pl.run = e.run
+		e.few = !e.accumulate && areFew(positions, vocabulary)
+		pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
 		return nil
 	},
 	rows: namesOf(cpu.RowSums),
@@ -61,32 +60,31 @@ type embeddingSum struct {
 	kernel             func(*cpu.EmbeddingSums)
 	padding            int64
 	accumulate, byFreq bool
+	few                bool // indices, so that named rows are listed alone
 }
 
 func (e *embeddingSum) run(c *call) error {
-	start, order := c.sortByRow(e.padding)
-	c.sumRows(&rowSums{
-		kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq,
-		start: start, order: order, terms: matrixOf(&c.args[0]), out: &c.args[2],
-	})
+	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[2]}
+	c.sortByRow(&sums, e.padding, e.few)
+	c.sumRows(&sums)
 	return nil
 }
 
 // sortByRow lists the positions of indices by the row they name, ascending
-// within a row: those of row r are order[start[r]:start[r+1]]. Indices that
-// name no row, or the padding row, are left out.
-func (c *call) sortByRow(padding int64) (start, order []int64) {
-	b := bags{indices: &c.args[1], rows: c.args[2].Shape[0], padding: padding}
-	n := b.indices.NumElements()
-	memory := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(c.workspace))), b.rows+1+n)
-	start = memory[:b.rows+1]
-	b.countRows(start, n)
-	order = memory[b.rows+1:][:start[b.rows]:start[b.rows]]
+// within a row: those of the row numbered r are order[start[r]:start[r+1]]. Indices
+// that name no row, or the padding row, are left out.
+func (c *call) sortByRow(sums *rowSums, padding int64, few bool) {
+	n, memory := c.args[1].NumElements(), words(c.workspace)
+	b := bags{indices: &c.args[1], positions: n, rows: c.args[2].Shape[0], padding: padding}
+	b.takeLists(sums, &memory, few)
+	b.countRows(sums, n)
+	start, order := sums.start, sums.order
 	var list [cpu.Block]int64
 	for at := int64(0); at < n; {
 		rows := someIndices(list[:], b.indices, at, n)
-		for i, r := range rows {
-			if b.keeps(r) {
+		for i, row := range rows {
+			if b.keeps(row) {
+				r := sums.named.number(row)
 				order[start[r]] = at + int64(i)
 				start[r]++
 			}
@@ -94,5 +92,4 @@ func (c *call) sortByRow(padding int64) (start, order []int64) {
 		at += int64(len(rows))
 	}
 	endsToStarts(start)
-	return start, order
 }

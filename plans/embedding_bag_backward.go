@@ -10,8 +10,8 @@ import (
 // embeddingBagBackward sums, for every row of weight, the gradients of the
 // bags whose indices named it, in Chunk order over the positions.
 //
-// Workspace: the first contribution of each row in a list, and the list of
-// contributions ordered by row, the number of the bag of each; with weights
+// Workspace: the first contribution of each row in a list (where few rows are
+// named, of those), and the list of contributions ordered by row, the number of the bag of each; with weights
 // the list of theirs, with mode=max their ranks in the bags, and that of each element
 // that was chosen; with mode=mean grad_output divided by the sizes of the bags,
 // in the compute type.
@@ -77,7 +77,8 @@ var embeddingBagBackward = op{
 		case e.weighted:
 			pl.workspace = elementBytes(e.positions, dtype)
 		}
-		pl.workspace += (e.rows + 1 + lists*e.positions) * 8
+		e.few = !e.accumulate && areFew(e.positions, e.rows)
+		pl.workspace += (listWords(e.positions, e.rows, e.few) + (lists-1)*e.positions) * 8
 		var err error
 		e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
 		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
@@ -94,6 +95,7 @@ type bagBackward struct {
 	compute                tensor.DType
 	weighted               bool
 	accumulate, byFreq     bool
+	few                    bool // indices, so that named rows are listed alone
 	padding                int64
 	count, positions, rows int64
 }
@@ -104,10 +106,8 @@ func (e *bagBackward) bags(c *call) bags {
 
 func (e *bagBackward) run(c *call) error {
 	b, memory := e.bags(c), words(c.workspace)
-	sums := rowSums{
-		kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5],
-		start: memory.ints(e.rows + 1), order: memory.ints(e.positions),
-	}
+	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5]}
+	b.takeLists(&sums, &memory, e.few)
 	switch {
 	case e.weighted:
 		sums.factors = memory.elements(e.positions, c.args[3].DType)
@@ -177,12 +177,11 @@ func (b *bags) kept(bag int64) (n int64) {
 }
 
 // sortByRow lists the contributions by the row that their index names, in
-// order of position within a row: those of row r are order[start[r]:start[r+1]].
+// order of position within a row: those of the row numbered r are order[start[r]:start[r+1]].
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
+	b.countRows(sums, b.last())
 	start := sums.start
-	b.countRows(start, b.last())
-	sums.order = sums.order[:start[b.rows]:start[b.rows]]
 	for bag := range b.count {
 		begin, end := b.of(bag)
 		for position := begin; position < end; {
@@ -191,8 +190,9 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 				if !b.keeps(row) {
 					continue
 				}
-				at := start[row]
-				start[row]++
+				r := sums.named.number(row)
+				at := start[r]
+				start[r]++
 				sums.order[at] = bag
 				if sums.factors.P != nil {
 					copyElement(sums.factors.At(at), elementAt(factors, position+int64(i)))
@@ -208,22 +208,29 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 }
 
 // countRows makes start[r] how many of the first n indices are kept and name a
-// row before r.
-func (b *bags) countRows(start []int64, n int64) {
+// row before the one numbered r.
+func (b *bags) countRows(sums *rowSums, n int64) {
 	var list [cpu.Block]int64
+	if named := &sums.named; named.bits != nil {
+		named.find(b, n)
+		sums.start = sums.start[:len(named.rows)+1]
+	}
+	start := sums.start
 	clear(start)
 	for at := int64(0); at < n; {
 		rows := someIndices(list[:], b.indices, at, n)
 		for _, row := range rows {
 			if b.keeps(row) {
-				start[row+1]++
+				start[sums.named.number(row)+1]++
 			}
 		}
 		at += int64(len(rows))
 	}
-	for r := range b.rows {
+	for r := range len(start) - 1 {
 		start[r+1] += start[r]
 	}
+	kept := start[len(start)-1]
+	sums.order = sums.order[:kept:kept]
 }
 
 // endsToStarts is for lists that were filled from each row's start on: every

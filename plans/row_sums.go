@@ -8,8 +8,9 @@ import (
 )
 
 // rowSums are sums of rows, one for each row of out: those of terms whose
-// numbers stand in order[start[r]:start[r+1]].
+// numbers stand in order[start[r]:start[r+1]], where r is the row's number.
 type rowSums struct {
+	named              namedRows // the others have no terms
 	kernel             func(*cpu.EmbeddingSums)
 	accumulate, byFreq bool
 	start, order       []int64
@@ -51,12 +52,13 @@ func (c *call) sumRows(sums *rowSums) {
 	b := &c.rowSums
 	b.rowSums = *sums
 	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)
-	if b.start[rows]-b.start[0] > hotRow && pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(b.start[:rows+1], hotRow) {
+	terms := b.start[len(b.start)-1] - b.start[0]
+	if terms > hotRow && pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(b.start, hotRow) {
 		b.width = columnTile
 	}
 	b.tiles = ceilDiv(columns, b.width)
 	b.stream = b.out.NumElements()*b.out.DType.Size() >= streamFrom
-	b.load = b.start[rows] - b.start[0] + rows
+	b.load = terms + rows
 	// Few jobs cost little, and eight a worker balance them; a job is about as long
 	// as Go's scheduler may wait.
 	cost, size := b.load*columns, int64(4*jobSize)
@@ -74,7 +76,7 @@ func (b *rowSumsCall) firstRow(number int64) int64 {
 	if number == b.ranges {
 		want = b.load
 	}
-	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[r]-b.start[0]+int64(r) >= want }))
+	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[b.named.number(int64(r))]-b.start[0]+int64(r) >= want }))
 }
 
 // sumRange is a job: some columns, or all, of a range of rows.
@@ -85,14 +87,24 @@ func sumRange(c *call, w *worker, number int64) {
 		return
 	}
 	column := number % b.tiles * b.width
-	*sum = cpu.EmbeddingSums{Start: b.start[first : last+1], Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
+	columns := min(b.width, b.columns-column)
+	*sum = cpu.EmbeddingSums{Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
 		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Ranks: b.ranks, Width: b.columns,
-		Out: b.to.Row(first, column), Column: column, Columns: min(b.width, b.columns-column),
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
 	}}
+	if b.named.bits != nil {
+		b.sumNamed(sum, first, last, column, columns)
+		return
+	}
+	b.sumRun(sum, first, first, last-first, column, columns)
+}
+
+// sumRun sums rows that follow one another, as do their numbers.
+func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column, columns int64) {
+	sum.Start, sum.Out, sum.Column, sum.Columns = b.start[number:number+count+1], b.to.Row(row, column), column, columns
 	if b.choice != nil {
 		sum.Choice = matrixOf(b.choice)
-		sum.Choice.Span = sum.Choice.Row(first, 0)
+		sum.Choice.Span = sum.Choice.Row(row, 0)
 	}
 	b.kernel(sum)
 }

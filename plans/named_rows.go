@@ -1,0 +1,99 @@
+package plans
+
+import (
+	"math/bits"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// Few indices of a large table: what would be listed for every row is listed for those that are
+// named, and all others are cleared between them.
+
+// fewNamed is how many times as many rows as indices there are at least.
+const fewNamed = 24
+
+// namedRows numbers the rows that are named, ascending. Without bits every row has its own number.
+type namedRows struct {
+	bits   []int64 // of row r, bit r%64 of word r/64
+	before []int64 // how many rows are named before those of a word
+	rows   []int64 // by number
+}
+
+// areFew reports whether a number of indices names few of the rows.
+func areFew(positions, rows int64) bool { return !oneByOne && positions <= rows/fewNamed }
+
+// listWords returns how many words of workspace takeLists takes.
+func listWords(positions, rows int64, few bool) int64 {
+	if few {
+		return 2*ceilDiv(rows, 64) + 3*positions + 1
+	}
+	return rows + 1 + positions
+}
+
+// takeLists takes the memory for lists of what names each row.
+func (b *bags) takeLists(sums *rowSums, memory *words, few bool) {
+	sums.named = namedRows{}
+	starts := b.rows
+	if few {
+		n := &sums.named
+		n.bits, n.before, n.rows = memory.ints(ceilDiv(b.rows, 64)), memory.ints(ceilDiv(b.rows, 64)), memory.ints(b.positions)
+		starts = b.positions
+	}
+	sums.start, sums.order = memory.ints(starts+1), memory.ints(b.positions)
+}
+
+// find finds the rows that the first n indices name.
+func (n *namedRows) find(b *bags, positions int64) {
+	var list [cpu.Block]int64
+	clear(n.bits)
+	for at := int64(0); at < positions; {
+		rows := someIndices(list[:], b.indices, at, positions)
+		for _, row := range rows {
+			if b.keeps(row) {
+				n.bits[row/64] |= 1 << (row % 64)
+			}
+		}
+		at += int64(len(rows))
+	}
+	count := 0
+	for i, word := range n.bits {
+		n.before[i] = int64(count)
+		for w := uint64(word); w != 0; w &= w - 1 {
+			n.rows[count] = int64(i)*64 + int64(bits.TrailingZeros64(w))
+			count++
+		}
+	}
+	n.rows = n.rows[:count]
+}
+
+// number returns a named row's number; of any row, that of the first named row from there on.
+func (n *namedRows) number(row int64) int64 {
+	if n.bits == nil {
+		return row
+	}
+	if row/64 == int64(len(n.bits)) {
+		return int64(len(n.rows))
+	}
+	return n.before[row/64] + int64(bits.OnesCount64(uint64(n.bits[row/64])&(1<<(row%64)-1)))
+}
+
+// sumNamed sums the named rows among some that follow one another, and clears the others.
+func (b *rowSumsCall) sumNamed(sum *cpu.EmbeddingSums, first, last, column, columns int64) {
+	n := &b.named
+	for number, end := n.number(first), n.number(last); ; {
+		next := last
+		if number < end {
+			next = n.rows[number]
+		}
+		cpu.ClearRows(&b.to, first, next-first, column, columns, b.stream)
+		if number == end {
+			return
+		}
+		count := int64(1)
+		for number+count < end && n.rows[number+count] == next+count {
+			count++
+		}
+		b.sumRun(sum, next, number, count, column, columns)
+		first, number = next+count, number+count
+	}
+}
