@@ -64,6 +64,8 @@ func TestViews(t *testing.T) {
 	require.Empty(t, tensor.Bytes(longer))
 	one := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{1, 3}, Strides: []int64{77, 1}}
 	require.True(t, one.IsContiguous())
+	none := tensor.View{DType: tensor.F32, Shape: []int64{0, 3}, Strides: []int64{0, 0}}
+	require.True(t, none.IsContiguous())
 }
 
 // New makes packed codes as plans take them: bytes, each row starting at one.
