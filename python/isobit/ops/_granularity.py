@@ -98,5 +98,9 @@ def without_zero_point(op: Op, args: tuple[Any, ...], at: int) -> tuple[Any, ...
         raise ValueError(
             f"{op.name}: 8-bit float codes have a scale only; want {name}=None (or integers that are all 0)"
         )
+    scale = args[at - 1]
+    if isinstance(zero_point, Tensor) and isinstance(scale, Tensor) and zero_point.numel() != scale.numel():
+        came, want = (list(t.shape) for t in (zero_point, scale))
+        raise ValueError(f"{op.name}: {name} is {came}; want {want}, as {op.names['scale']}, or None")
     bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
     return (*args[:at], None, *bounds, *args[at + 4 :])
