@@ -96,6 +96,75 @@ def test_a_shape_without_the_axis_is_an_error():
         PerChannelMinMaxObserver(1, shape=8)
 
 
+SAID = {
+    "channels": (lambda **k: PerChannelMinMaxObserver(shape=(5, 8), **k), (4, 8), r"\[4\]; want \[5\]"),
+    "groups": (lambda **k: MSEObserver(group_size=4, shape=[5, 8], **k), (5, 12), r"\[5, 3\]; want \[5, 2\]"),
+    "blocks": (
+        lambda **k: MovingAverageMinMaxObserver(block_size=[5, 4], shape=[5, 8], **k),
+        (10, 8),
+        r"\[2, 2\]; want \[1, 2\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_first_batch_of_another_shape_than_said_is_an_error(name):
+    """It was taken, in place of the shape."""
+    make, shape, message = SAID[name]
+    message = rf"an input of shape .* has ranges of shape {message}, as shape=\[5, 8\] has"
+    observer, fresh = make(), make()
+    seen = make()
+    seen(draw(5, 8))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            observer(draw(*shape))
+        assert observer.is_new()
+        assert_same(tuple(observer.buffers()), tuple(fresh.buffers()))
+        observer.reset_min_max_vals()
+        observer.min_val, observer.max_val = torch.empty(0), torch.empty(0)  # as torch.ao's code empties its observers
+        fresh.min_val, fresh.max_val = torch.empty(0), torch.empty(0)
+    observer(draw(5, 8))
+    assert_same(tuple(observer.buffers()), tuple(seen.buffers()))
+    with pytest.raises(ValueError, match=message):
+        observer(draw(*shape))
+    assert_same(tuple(observer.buffers()), tuple(seen.buffers()))
+    observer.reset_min_max_vals()
+    assert_same(tuple(observer.buffers()), tuple(make().buffers()))
+
+
+def test_a_module_says_that_its_observer_was_told_another_shape():
+    module = ObservedFakeQuantize(**KNOWN["groups"])
+    before = copy.deepcopy(module.state_dict())
+    for run in (module, torch.compile(module, backend="eager", fullgraph=True)):
+        with pytest.raises(Exception, match=r"ranges of shape \[5, 3\]; want \[5, 2\], as shape=\[5, 8\] has"):
+            run(draw(5, 12))
+        assert_same(tuple(module.state_dict().values()), tuple(before.values()))
+    assert_same(module(draw(5, 8)), ObservedFakeQuantize(**(KNOWN["groups"] | {"shape": None}))(draw(5, 8)))
+
+
+def test_a_state_of_another_shape_than_said_is_not_loaded():
+    said, other = PerChannelMinMaxObserver(shape=(5, 8)), PerChannelMinMaxObserver()
+    other(draw(4, 8))
+    with pytest.raises(RuntimeError, match="size mismatch for min_val"):
+        said.load_state_dict(other.state_dict())
+    assert_same(tuple(said.buffers()), tuple(PerChannelMinMaxObserver(shape=(5, 8)).buffers()))
+    said.load_state_dict(PerChannelMinMaxObserver().state_dict())  # of one that saw nothing
+    assert said.is_new()
+    other.reset_min_max_vals()
+    other(draw(5, 8)), said.load_state_dict(other.state_dict())
+    assert_same(said.calculate_qparams(), other.calculate_qparams())
+
+
+@pytest.mark.parametrize("where", ({"group_size": 4}, {"block_size": (2, 2)}), ids=str)
+def test_a_first_batch_with_as_many_scales_in_another_shape_sets_none(where):
+    """They were set in the order in which they came, and the forward failed for their shape."""
+    module = FakeQuantize(-8, 7, shape=(4, 8), **where)
+    state = copy.deepcopy(module.state_dict())
+    with pytest.raises(ValueError, match=r"FakeQuantize: an input of shape \[.*\] has scales of shape .*; want \[.*\]"):
+        module(draw(2, 16) if "group_size" in where else draw(8, 4))
+    assert_same(tuple(module.state_dict().values()), tuple(state.values()))
+
+
 def test_a_quantizer_shared_by_weights_of_other_shapes():
     """Before it saw something it has the shape of the first; its scale is 1 for each."""
     by = ObservedFakeQuantize(**CHANNELS)

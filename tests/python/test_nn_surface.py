@@ -97,7 +97,7 @@ def test_refusals_name_what_came():
         (ValueError, "averaging_constant is nan", lambda: MovingAverageMinMaxObserver(float("nan"))),
         (TypeError, "weight_fake_quantizer is None", lambda: FakeQuantizedEmbedding(3, 4, weight_fake_quantizer=None)),
         (TypeError, "weight_fake_quantizer is a ReLU", lambda: FakeQuantizedLinear(3, 4, weight_fake_quantizer=torch.nn.ReLU())),
-        (ValueError, r"shape \[3, 4\] has 4 scales; there are 5", lambda: FakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
+        (ValueError, r"shape \[3, 4\] has scales of shape \[4\]; want \[5\]", lambda: FakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
         (ValueError, "size is .*; want no negative", lambda: isobit.affine_grid(draw(2, 2, 3), [2, 1, -4, 5])),
         (TypeError, "size must be a sequence of ints", lambda: isobit.affine_grid(draw(2, 2, 3), 5)),
         (TypeError, "size must be a sequence of ints, not str", lambda: isobit.affine_grid(draw(2, 2, 3), "abcd")),

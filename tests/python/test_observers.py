@@ -201,3 +201,31 @@ def test_mse_takes_the_best_of_its_ranges():
             dynamic = ObservedFakeQuantize(kind, is_dynamic=True, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
             assert_same(dynamic(x), fake(x))
         assert errors[1] < errors[0] * 0.95
+
+
+@pytest.mark.parametrize("kind", (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver))
+@pytest.mark.parametrize("shape", ((0,), (0, 3), (3, 0)))
+def test_a_range_chosen_for_an_empty_input(kind, shape):
+    """MSEObserver asked torch for the smallest of nothing."""
+    fake = ObservedFakeQuantize(kind, is_dynamic=True)
+    assert fake(draw(*shape)).shape == shape
+    assert_same(fake(draw(3, 4)), ObservedFakeQuantize(kind, is_dynamic=True)(draw(3, 4)))
+
+
+def test_an_input_without_channels():
+    with pytest.raises(ValueError, match=r"per_channel wants at least one dimension, not a shape of \[\]"):
+        PerChannelMinMaxObserver(0)(torch.tensor(1.0))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", (MinMaxObserver, HistogramObserver))
+def test_torch_aos_prepare_fx_takes_observers(kind):
+    """It asserted that they are some of its own."""
+    fx = pytest.importorskip("torch.ao.quantization.quantize_fx")
+    qconfig = ao.QConfig(kind.with_args(dtype=torch.quint8), kind.with_args(dtype=torch.qint8, qscheme=SYMMETRIC))
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval(), draw(5, 8)
+    prepared = fx.prepare_fx(model, ao.QConfigMapping().set_global(qconfig), (x,))
+    assert_same(prepared(x).detach(), model(x).detach())
+    found = [m for m in prepared.modules() if isinstance(m, MinMaxObserver)]
+    assert len(found) == 2 and not any(m.is_new() for m in found)
+    fx.convert_fx(prepared)

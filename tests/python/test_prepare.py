@@ -270,3 +270,21 @@ def test_torch_fx_records_a_layer_as_one_call():
     for layer in (Mine(4, 3), hooked):
         with pytest.raises(TypeError, match="torch.fx would record a forward or hooks of its own twice"):
             torch.fx.symbolic_trace(torch.nn.Sequential(layer))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torch_aos_switches_and_prepare_qat_fx():
+    """Its switches passed by what is not of its own class, without a word; prepare_qat_fx refused it."""
+    fx = pytest.importorskip("torch.ao.quantization.quantize_fx")
+    fakes = ObservedFakeQuantize.with_args(dtype=torch.quint8), ObservedFakeQuantize.with_args(dtype=torch.qint8)
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).train(), draw(5, 8)
+    prepared = fx.prepare_qat_fx(model, ao.QConfigMapping().set_global(ao.QConfig(*fakes)), (x,))
+    prepared(x).sum().backward()
+    for module in (prepared, prepare(model, INT8 | {"is_dynamic": False}, FakeQuantize), FakeQuantize()):
+        found = [m for m in module.modules() if isinstance(m, (ObservedFakeQuantize, FakeQuantize))]
+        assert found
+        for name, at in (("observer", "is_observing"), ("fake_quant", "is_faking")):
+            for word in ("disable", "enable"):
+                module.apply(getattr(ao, f"{word}_{name}"))
+                assert all(getattr(m, at)() == (word == "enable") for m in found)
+    fx.convert_fx(prepared.eval())

@@ -18,6 +18,7 @@ from .observers import (
 from .prepare import prepare
 from .served import ServedFakeQuantize, ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 from .spatial_transformer import SpatialTransformer
+from .synchronize import synchronize_observers
 
 __all__ = [
     "Embedding",
@@ -46,4 +47,5 @@ __all__ = [
     "enable_fake_quant",
     "enable_observer",
     "prepare",
+    "synchronize_observers",
 ]

@@ -54,6 +54,16 @@ def leaf(kind: type[_Module]) -> type[_Module]:
     return kind
 
 
+def taken_for(name: str) -> Callable[[type[_Module]], type[_Module]]:
+    """Has torch.ao take a class for its own of this name: what its switches and its prepare_fx ask for."""
+
+    def register(kind: type[_Module]) -> type[_Module]:
+        base = getattr(getattr(getattr(torch, "ao", None), "quantization", None), name, None)
+        return kind if base is None else base.register(kind)
+
+    return register
+
+
 def check_module(owner: str, module: Any) -> None:
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{owner}: module must be a torch.nn.Module, not {type(module).__name__}")
@@ -95,10 +105,10 @@ def write(t: Tensor, value: Tensor) -> None:
 def assign(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a parameter or a buffer in place; what torch.nn.utils.parametrize made of it through its right_inverse."""
     now: Tensor = getattr(module, name)
-    if name not in module._modules.get("parametrizations", ()):
+    by: Any = module._modules.get("parametrizations")
+    if by is None or name not in by:
         write(now, value)
         return
-    by: Any = module.parametrizations
     value, by = value.to(now.dtype), by[name]
     if torch.compiler.is_compiling() and by.is_tensor:  # Dynamo does not take what setattr does then
         for step in reversed(by):
@@ -152,14 +162,6 @@ class FollowsData(torch.nn.Module):
         return self
 
 
-def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *names: str) -> None:
-    """Gives buffers whose shapes come with the data those of what will be loaded, and its types."""
-    for name in names:
-        saved, buffer = state_dict.get(prefix + name), getattr(module, name)
-        if saved is not None and buffer is not None and (saved.shape, saved.dtype) != (buffer.shape, buffer.dtype):
-            setattr(module, name, torch.empty_like(saved, device=buffer.device))
-
-
 class Parameters(NamedTuple):
     scale: Tensor
     zero_point: Tensor | None
@@ -170,6 +172,7 @@ _FLAGS = ("fake_quant_enabled", "observer_enabled")
 
 
 @leaf
+@taken_for("FakeQuantizeBase")
 class FakeQuantizer(FollowsData):
     """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
 

@@ -54,8 +54,8 @@ class Operand(NamedTuple):
 
     def detached(self) -> Operand:
         """The same values, from which no gradient goes back."""
-        tensor, scale, zero_point = (t if t is None else t.detach() for t in (self.tensor, self.scale, self.zero_point))
-        return Operand(tensor, self.scheme, scale, zero_point, self.grad_factor)
+        scale, zero_point = (t if t is None else t.detach() for t in (self.scale, self.zero_point))
+        return Operand(self.tensor.detach(), self.scheme, scale, zero_point, self.grad_factor)
 
     def wants_gradient(self) -> bool:
         return wants_derivative(self.tensor, self.scale, self.zero_point)
@@ -167,14 +167,14 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     kind = product_of(x.scheme, weight.scheme, exact)
     if kind in LINEAR:
         return LINEAR[kind](x.values(), weight.values(), bias)
-    assert weight.scheme is not None and weight.scale is not None
-    # Codes that end here are not packed.
-    narrow = kind == "integer" or weight.scheme.dtype in PACKED
-    scheme = weight.scheme.kept_as(torch.int8 if narrow else None)
-    values = x.values() if kind == "codes" else None
     # Detached rather than under no_grad, which torch.export cannot save.
-    plain = (x if values is None else Operand(values)).detached()
     fixed = weight.detached()
+    assert fixed.scheme is not None and fixed.scale is not None
+    # Codes that end here are not packed.
+    narrow = kind == "integer" or fixed.scheme.dtype in PACKED
+    scheme = fixed.scheme.kept_as(torch.int8 if narrow else None)
+    values = x.values() if kind == "codes" else None
+    plain = (x if values is None else Operand(values)).detached()
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
     value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)

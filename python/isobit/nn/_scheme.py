@@ -79,12 +79,12 @@ class Grouping:
             if len(where) != rank or min(where, default=1) < 1:
                 raise ValueError(f"block_size is {list(where)}; want an extent of at least 1 for each of {list(shape)}")
             return list(where)
+        if rank == 0:
+            raise ValueError(f"{self.name} wants at least one dimension, not a shape of []")
         if self.name == "per_channel":
             if where is None or not -rank <= where < rank:
                 raise ValueError(f"ch_axis is {where}; want {-rank} to {rank - 1} for shape {list(shape)}")
             return [1 if i == where % rank else None for i in range(rank)]
-        if rank == 0:
-            raise ValueError(f"{self.name} wants at least one dimension, not a shape of []")
         return [1] * (rank - 1) + [where]
 
     def parameter_shape(self, shape: Sequence[int]) -> list[int]:

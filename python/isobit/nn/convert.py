@@ -20,17 +20,27 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     The bits are those of ``module.eval()``. A part that several parents share is converted once. With
     ``inplace`` the parts of module itself are replaced; what comes back is another module where module has a
     served form, and keeps the forward hooks. A converted module's state_dict loads into another converted one,
-    trained or not.
+    trained or not. RuntimeError, as for a wrong shape, where its codes have another dtype, or, as far as the state has
+    metadata (torch.save and torch.load keep it), stand for other values: other bounds, groups or float8.
 
     Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
-    and TypeError for one with a forward that its served form would not have, or that torch.compile wraps."""
+    and TypeError for one with a forward that its served form would not have, that torch.compile wraps, or that
+    fully_shard split."""
     check_module("convert", module)
     for part in module.modules():
-        if "weight" in vars(part) and hasattr(type(part), "served"):
-            owner = type(part).__name__
+        if not hasattr(type(part), "served"):
+            continue
+        owner = type(part).__name__
+        if "weight" in vars(part):
             raise ValueError(
                 f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning"
             )
+        for name, parameter in part.named_parameters():
+            if hasattr(parameter, "full_tensor"):
+                raise TypeError(
+                    f"convert: the {name} of a {owner} is a DTensor; want the model without fully_shard, with the state "
+                    "that get_model_state_dict gives with full_state_dict=True"
+                )
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
     return _convert(module.eval(), {})

@@ -121,9 +121,9 @@ class FakeQuantize(FakeQuantizer):
     def set_scale(self, x: Tensor) -> None:
         """Sets the scales, and with ``start="min_max"`` the zero points, from a batch. Sums are isobit's, so that
         the start does not depend on threads."""
-        want, have = math.prod(self.scheme.grouping.parameter_shape(x.shape)), self.scale.numel()
-        if want != have:
-            raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has {want} scales; there are {have}")
+        came, want = self.scheme.grouping.parameter_shape(x.shape), list(self.scale.shape)
+        if came and came != want:
+            raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has scales of shape {came}; want {want}")
         zero_point = None
         if self.start == "min_max":
             scale, zero_point = self.scheme.choose(x.detach())
@@ -185,7 +185,8 @@ class FakeQuantize(FakeQuantizer):
                 return Parameters(self.scale, self.zero_point)
             if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
                 return self._with_scaled_gradients(n)
-        scale, zero_point = self.scale, self.zero_point
+        scale: Tensor = self.scale
+        zero_point: Tensor | None = self.zero_point
         if torch.is_grad_enabled() and not self._on["initialized"]:
             # Autograd keeps them, and the first batch writes over them.
             scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()

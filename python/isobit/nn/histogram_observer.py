@@ -48,7 +48,8 @@ class HistogramObserver(MinMaxObserver):
     depend on threads, layouts, or the order of batches within one range."""
 
     histogram: Tensor
-    types_of_data = ("min_val", "max_val", "histogram")
+    types_of_data = (*MinMaxObserver.types_of_data, "histogram")
+    shared = "none"  # of the counts: that other processes have, too
 
     def __init__(
         self,
@@ -93,7 +94,16 @@ class HistogramObserver(MinMaxObserver):
         if before is not None:
             counts += _widened(self.histogram, *before, *ends)
         write(self.histogram, counts)
+        self.shared = "none" if self.shared == "none" else "some"
         return x
+
+    def share(self, low: Tensor, high: Tensor, add: Callable[[Tensor], Tensor]) -> None:
+        """Takes over what add makes of the counts over a wider range."""
+        counts = self.histogram
+        if not self.is_new():
+            counts = _widened(counts, self.min_val, self.max_val, low, high)
+        write(self.histogram, add(counts))
+        self.shared = "all"
 
     @_not_compiled
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,9 +123,14 @@ class HistogramObserver(MinMaxObserver):
     def reset_min_max_vals(self) -> None:
         super().reset_min_max_vals()
         write(self.histogram, torch.zeros_like(self.histogram))
+        self.shared = "none"
 
     def reset_parameters(self) -> None:
         self.reset_min_max_vals()
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self.shared = "none"
 
     def _finite(self, x: Tensor) -> Tensor:
         if not x.isinf().any():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 from ._fake_quantizer import FollowsData, check_features, leaf
 from ._linear import straight_through
+from ._states import refuse_other_codes
 
 torch.fx.wrap("linear")
 torch.fx.wrap("quantized_linear")
@@ -65,6 +68,10 @@ class ServedLinear(FollowsData):
         self.register_buffer("weight_codes", weight_codes)
         self.register_buffer("weight_scale", weight_scale)
         self.register_buffer("bias", bias)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *args: Any) -> None:
+        refuse_other_codes(self, state_dict, prefix, "weight_codes", metadata, {}, args[-1])
+        super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
     def forward(self, input: Tensor) -> Tensor:
         check_features(self, input, self.in_features)

@@ -60,4 +60,6 @@ class MSEObserver(MovingAverageMinMaxObserver):
         return self.scheme.grouping.sums(error, error).reshape(low.shape)
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if x.numel() == 0:
+            return super().choose(x)
         return self.scheme.choose_for_range(*self.extremes(x))

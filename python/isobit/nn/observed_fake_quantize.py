@@ -13,8 +13,9 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_recomputed, wants_derivative
 from . import torchao_config
-from ._fake_quantizer import FakeQuantizer, Parameters, has_value, resize_for_loading, set_buffer
+from ._fake_quantizer import FakeQuantizer, Parameters, has_value, set_buffer
 from ._scheme import Grouping, Scheme, code_type
+from ._states import resize_for_loading
 from .fake_quantize import FakeQuantize
 from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver, is_new
 
@@ -153,6 +154,10 @@ class ObservedFakeQuantize(FakeQuantizer):
         if is_recomputed():
             return self.calculate_qparams()
         self.activation_post_process(x.detach())
+        return self.take_parameters()
+
+    def take_parameters(self) -> tuple[Tensor, Tensor]:
+        """Takes over the observer's scale and zero point, for inputs that it does not see."""
         scale, zero_point = self.calculate_qparams()
         set_buffer(self, "scale", scale)
         set_buffer(self, "zero_point", zero_point)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from ..ops.quantized_linear import FLOATS
-from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, resize_for_loading, set_buffer
+from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
 from ._scheme import Grouping, Scheme, check_shape, code_type
+from ._states import resize_for_loading
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
@@ -31,6 +32,7 @@ def is_new(observer: torch.nn.Module) -> bool:
 
 
 @leaf
+@taken_for("ObserverBase")
 class MinMaxObserver(FollowsData):
     """Follows the smallest and the largest value that passed.
 
@@ -39,7 +41,8 @@ class MinMaxObserver(FollowsData):
     are given, and both are halved with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
     along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
     ``block_size`` for one for each block. With ``shape``, that of what it will see, their number is known before
-    the first batch, as torch.distributed.checkpoint.load and swa_utils.AveragedModel want it. Scales are rounded to
+    the first batch, as torch.distributed.checkpoint.load and swa_utils.AveragedModel want it, and another is an
+    error, of a batch and of a state. Scales are rounded to
     ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
     FakeQuantize, which asks for it.
 
@@ -52,7 +55,7 @@ class MinMaxObserver(FollowsData):
 
     min_val: Tensor
     max_val: Tensor
-    types_of_data = ("min_val", "max_val")
+    types_of_data: tuple[str, ...] = ("min_val", "max_val")
 
     def __init__(
         self,
@@ -110,7 +113,8 @@ class MinMaxObserver(FollowsData):
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
         self.register_buffer("min_val", torch.empty(0, device=device))
         self.register_buffer("max_val", torch.empty(0, device=device))
-        self._start(None if shape is None else grouping.parameter_shape(shape))
+        self.shape = None if shape is None else list(shape)
+        self._start()
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:
@@ -150,9 +154,21 @@ class MinMaxObserver(FollowsData):
         if self.is_new():
             self._start(self.scheme.grouping.parameter_shape(shape))
 
+    def set_range(self, low: Tensor, high: Tensor) -> None:
+        """Has seen values from low to high."""
+        set_buffer(self, "min_val", low)
+        set_buffer(self, "max_val", high)
+        self._has_seen = True
+
+    def _said(self) -> list[int] | None:
+        """The shape of ranges that the argument ``shape`` has."""
+        return None if self.shape is None else self.scheme.grouping.parameter_shape(self.shape)
+
     def _start(self, shape: Sequence[int] | None = None) -> None:
         """The range of nothing, from the largest number down to the smallest; of no elements where their number is not
         known. An average of such ranges is one; of infinities it would be a NaN."""
+        if shape is None:
+            shape = self._said()
         if shape is None:
             shape = () if self.scheme.grouping.name == "per_tensor" else (0,)
         self.min_val = self.min_val.new_full(shape, MOST, dtype=torch.float32)
@@ -170,14 +186,13 @@ class MinMaxObserver(FollowsData):
             new = least > most  # the range of nothing, whoever wrote it
             least, most = self.merge(low, high)
             low, high = torch.where(new, low, least), torch.where(new, high, most)
-        elif not self.is_new():
+        elif not self.is_new() or self._said() not in (None, list(low.shape)):
+            said = f"; want {self._said()}, as shape={self.shape} has"
             raise ValueError(
-                f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
-                f"those before had {list(least.shape)}"
+                f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}"
+                + (f", those before had {list(least.shape)}" if self.shape is None else said)
             )
-        set_buffer(self, "min_val", low)
-        set_buffer(self, "max_val", high)
-        self._has_seen = True
+        self.set_range(low, high)
         return x
 
     @torch.no_grad()
@@ -190,7 +205,7 @@ class MinMaxObserver(FollowsData):
         return self.scheme.choose_for_range(self.min_val, self.max_val)
 
     def reset_min_max_vals(self) -> None:
-        """Forgets what was seen, its type and the number of its channels, too."""
+        """Forgets what was seen, its type and, but for what ``shape`` said, the number of its channels, too."""
         self._start()
 
     def reset_parameters(self) -> None:
@@ -198,7 +213,10 @@ class MinMaxObserver(FollowsData):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
-        resize_for_loading(self, state_dict, prefix, "min_val", "max_val")
+        for name in ("min_val", "max_val"):
+            saved = state_dict.get(prefix + name)
+            if saved is None or saved.numel() == 0 or self._said() in (None, list(saved.shape)):
+                resize_for_loading(self, state_dict, prefix, name)
         super()._load_from_state_dict(state_dict, prefix, *args)
         self._has_seen = False
         self.is_new()  # for compiled code

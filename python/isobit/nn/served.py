@@ -17,10 +17,10 @@ from ._fake_quantizer import (
     check_features,
     is_exporting,
     leaf,
-    resize_for_loading,
 )
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type
+from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
 
 _INDICES = (torch.int32, torch.int64)
 
@@ -73,9 +73,14 @@ class ServedFakeQuantize(FakeQuantizer):
     def served(self) -> ServedFakeQuantize:
         return self
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        save_words(destination, prefix, words_for_values(self.scheme))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *args: Any) -> None:
+        refuse_other_codes(self, state_dict, prefix, "scale", metadata, words_for_values(self.scheme), args[-1])
         resize_for_loading(self, state_dict, prefix, *("scale", "zero_point")[: 1 + (self.zero_point is not None)])
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
     def extra_repr(self) -> str:
         return str(self.scheme)
@@ -123,11 +128,19 @@ class ServedWeight(FollowsData):
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
         return super()._apply(fn, recurse)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _words(self) -> dict[str, Any]:
+        return {} if self.scheme is None else words_for_codes(self.scheme, self.shape)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        save_words(destination, prefix, self._words())
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *args: Any) -> None:
+        refuse_other_codes(self, state_dict, prefix, "codes", metadata, self._words(), args[-1])
         saved = state_dict.get(prefix + "scale")
         if saved is not None and self.scale is not None and saved.shape == self.scale.shape:
             resize_for_loading(self, state_dict, prefix, "scale")  # its type may be another before a first batch
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
     def kept(self, codes: Tensor) -> tuple[Scheme, Tensor]:
         """Codes, or rows of them, with their scheme. torch can export 4-bit types, but not save them: there,

@@ -1,0 +1,170 @@
+"""States of served modules: codes load into a module where they stand for the same values, and nowhere else."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import pytest
+import torch
+from isobit.nn import FakeQuantize, ObservedFakeQuantize, QuantizedLinear, convert, prepare
+from kit import assert_same, draw
+
+ROWS = {"granularity": "per_row"}
+E4M3, E5M2 = ({"dtype": dtype, **ROWS} for dtype in (torch.float8_e4m3fn, torch.float8_e5m2))
+TENSOR = ObservedFakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_tensor_symmetric)
+
+# Two configurations of a weight [5, 10] whose states have the same names, shapes and dtypes.
+WEIGHTS = {
+    "float8": (E4M3, E5M2, "dtype torch.float8_e4m3fn, .*; want dtype torch.float8_e5m2"),
+    "groups": (
+        {"dtype": "int4", "group_size": 6},
+        {"dtype": "int4", "group_size": 7},
+        r"block_size \[1, 6\]; want block_size \[1, 7\]",
+    ),
+    "range": (
+        ObservedFakeQuantize.with_args(dtype=torch.int8, quant_min=-8, quant_max=7),
+        ObservedFakeQuantize.with_args(dtype=torch.int8),
+        "quant_min -8, quant_max 7; want quant_min -128, quant_max 127",
+    ),
+    "signs": (
+        {"dtype": "int4", **ROWS, "is_symmetric": False},
+        {"dtype": "uint4", **ROWS, "is_symmetric": False},
+        "dtype torch.int4, .*; want dtype torch.uint4",
+    ),
+}
+ACTIVATIONS = {
+    "range": (lambda: FakeQuantize(-8, 7), FakeQuantize, "quant_min -8, quant_max 7; want quant_min -128"),
+    "axis": (
+        lambda: FakeQuantize(channels=10),
+        lambda: FakeQuantize(channels=10, ch_axis=1),
+        r"granularity \['per_channel', 0\]; want granularity \['per_channel', 1\]",
+    ),
+    "rounding": (TENSOR.with_args(rounding="reciprocal"), TENSOR, "rounding reciprocal; want rounding nearest"),
+    "float8": (
+        lambda: FakeQuantize(-448, 448, dtype=torch.float8_e4m3fn),
+        lambda: FakeQuantize(-448, 448, dtype=torch.float8_e5m2),
+        "code_dtype torch.float8_e4m3fn; want code_dtype torch.float8_e5m2",
+    ),
+}
+PAIRS = {f"weight {name}": ("weight", pair) for name, pair in WEIGHTS.items()}
+PAIRS |= {f"activation {name}": ("activation", pair) for name, pair in ACTIVATIONS.items()}
+
+
+def served(where, by, seed=0, **keywords):
+    torch.manual_seed(seed)
+    model = prepare(torch.nn.Sequential(torch.nn.Linear(10, 5)), **{where: by}, **keywords)
+    with warnings.catch_warnings(action="ignore"):
+        model(draw(10, 10, seed=seed))
+    return convert(model)
+
+
+def saved(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def assert_same_state(a, b):
+    assert a.keys() == b.keys()
+    for key, value in a.items():
+        assert_same(value, b[key])
+
+
+@pytest.mark.parametrize("way", (lambda s: s, copy.deepcopy, saved, lambda s: pickle.loads(pickle.dumps(s))))
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_state_of_another_scheme_is_an_error(name, way):
+    """It was loaded, and stood for other values."""
+    where, (mine, other, message) = PAIRS[name]
+    a, b, again = served(where, mine), served(where, other, 1), served(where, mine, 1)
+    before = copy.deepcopy(b.state_dict())
+    codes = {k for k in before if k.startswith("0.weight." if where == "weight" else "0.activation_fake_quantizer.")}
+    key = r"0\.weight\.codes" if where == "weight" else r"0\.activation_fake_quantizer\.scale"
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match=f"scheme mismatch for {key}: the state has {message}"):
+            b.load_state_dict(way(a.state_dict()), strict=strict)
+        assert_same_state({k: v for k, v in b.state_dict().items() if k in codes}, {k: before[k] for k in codes})
+    x = draw(10, 10, seed=2)
+    again.load_state_dict(way(a.state_dict()))
+    assert_same(again(x), a(x))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_state_of_tensors_alone_loads(name, tmp_path):
+    """As safetensors has it, and torch.distributed.checkpoint: its names are those of the buffers."""
+    where, (mine, _, _) = PAIRS[name]
+    a, b, c, x = served(where, mine), served(where, mine, 1), served(where, mine, 2), draw(10, 10, seed=2)
+    state = a.state_dict()
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    assert state.keys() == {name for name, _ in a.named_buffers()} | {name for name, _ in a.named_parameters()}
+    b.load_state_dict({key: value.clone() for key, value in state.items()})
+    assert_same(b(x), a(x))
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    checkpoint.save(state, checkpoint_id=tmp_path)
+    state = c.state_dict()
+    checkpoint.load(state, checkpoint_id=tmp_path)
+    c.load_state_dict(state)
+    assert_same(c(x), a(x))
+
+
+def test_safetensors(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    a, b, x = served("weight", E4M3), served("weight", E4M3, 1), draw(3, 10)
+    safetensors.save_model(a, str(tmp_path / "a"))
+    assert safetensors.load_model(b, str(tmp_path / "a")) == (set(), [])
+    assert_same(b(x), a(x))
+
+
+def test_equal_codes_are_no_error_whatever_they_are_called():
+    """One scale a row, by its axis from either end or by groups as long as the row."""
+    names = ({"granularity": "per_channel"}, ROWS, {"group_size": 10})
+    layers = [served("weight", {"dtype": torch.int8, **where}, seed) for seed, where in enumerate(names)]
+    layers[1].load_state_dict(layers[2].state_dict())
+    assert_same(layers[1](draw(3, 10)), layers[2](draw(3, 10)))
+    axes = [
+        ObservedFakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=axis)
+        for axis in (0, -2)
+    ]
+    a, b = served("weight", axes[0]), served("weight", axes[1], 1)
+    b.load_state_dict(a.state_dict())
+    assert_same(b(draw(3, 10)), a(draw(3, 10)))
+
+
+@pytest.mark.parametrize("assign", (False, True))
+def test_codes_of_another_dtype_are_not_converted(assign):
+    """torch's copy_ made of 1.5 the code 1, and of -1 the byte 255."""
+    int8 = {"dtype": torch.int8, "granularity": "per_channel"}
+    linear = QuantizedLinear(10, 5).served()
+    plain = convert(prepare(torch.nn.Linear(10, 5), int8).apply(lambda m: getattr(m, "disable_fake_quant", int)()))
+    for model, key, dtypes in (
+        (served("weight", int8), "0.weight.codes", (torch.float32, torch.uint8, torch.int32)),
+        (served("weight", E4M3), "0.weight.codes", (torch.float32, torch.int8, torch.float8_e4m3fn)),
+        (linear, "weight_codes", (torch.float32, torch.uint8)),
+        (plain, "weight.codes", (torch.int8,)),
+    ):
+        for dtype in dtypes:
+            state, before = dict(model.state_dict()), copy.deepcopy(model.state_dict())
+            want = state[key].dtype
+            state[key] = state[key].to(dtype)
+            for strict in (True, False):
+                message = f"dtype mismatch for {key}: the state has {dtype}; want {want}"
+                with pytest.raises(RuntimeError, match=message):
+                    model.load_state_dict(state, strict=strict, assign=assign)
+                assert_same_state(model.state_dict(), before)
+    state = {k: v.double() for k, v in plain.state_dict().items()}  # floats as torch converts them
+    plain.load_state_dict(state)
+    assert plain.weight.codes.dtype == torch.float32
+
+
+def test_a_state_goes_with_calls_and_compiled_layers():
+    model, x = served("weight", E4M3), draw(3, 10)
+    assert_same(torch.func.functional_call(model, model.state_dict(), x), model(x))
+    compiled, other = torch.compile(model, backend="eager"), torch.compile(served("weight", E4M3, 1), backend="eager")
+    other.load_state_dict(compiled.state_dict())
+    assert_same(other(x), model(x))
+    with pytest.raises(RuntimeError, match=r"scheme mismatch for _orig_mod\.0\.weight\.codes"):
+        torch.compile(served("weight", E5M2), backend="eager").load_state_dict(compiled.state_dict())
+    destination = {}
+    model.state_dict(destination=destination)  # a dict has no metadata
+    assert destination.keys() == model.state_dict().keys()
