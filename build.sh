@@ -129,6 +129,8 @@ checks() {
   step "check: ruff"
   .venv/bin/ruff check -q .
   .venv/bin/ruff format -q --check . || stop "run ./build.sh format"
+  step "check: mypy"
+  .venv/bin/mypy
   step "check: clang-format"
   c_sources | xargs -r .venv/bin/clang-format --dry-run -Werror || stop "run ./build.sh format"
 }

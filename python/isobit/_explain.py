@@ -107,7 +107,7 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
 
 def _odd_kind(t: torch.Tensor) -> str:
     """What a tensor is whose elements do not simply lie in memory; empty for one that is plain."""
-    if isinstance(t, torch.nn.parameter.UninitializedTensorMixin):
+    if torch.nn.parameter.is_lazy(t):
         return "an uninitialized parameter, of a lazy module that has not run yet"
     if t.is_quantized:
         return f"a quantized tensor ({t.dtype})"

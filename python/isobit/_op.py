@@ -119,7 +119,7 @@ class Op:
 
     def _names(self) -> dict[str, str]:
         s = self.signature
-        names = [item.name for item in (*s.inputs, *s.attributes)]
+        names = [item.name for item in s.inputs] + [item.name for item in s.attributes]
         named = dict(zip(names, (a.name for a in self.raw._schema.arguments), strict=True))
         for o in s.outputs:  # which the caller knows by out= or by the argument that says its dtype
             named.setdefault(o.name, s.dtype_argument(o) or o.name)

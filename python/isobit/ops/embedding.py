@@ -48,7 +48,8 @@ def _adjoint(
         return _BACKWARD.with_gradient(grad_output, indices, shape[0], padding_idx, scale_grad_by_freq)
 
     def gradient(frame: Frame, grad: Tensor) -> tuple[Tensor]:
-        return (_sparse_gradient(grad, *frame.saved_tensors, shape[0], padding_idx, scale_grad_by_freq),)
+        (indices,) = frame.saved_tensors
+        return (_sparse_gradient(grad, indices, shape[0], padding_idx, scale_grad_by_freq),)
 
     y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[0]  # torch's sparse tensors have none
     return y
@@ -169,7 +170,7 @@ def embedding(
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
 
 
-def _of_jagged(input: Tensor, *args: Any, out: Tensor | None) -> Tensor:
+def _of_jagged(input: Any, *args: Any, out: Tensor | None) -> Tensor:
     """Rows for the indices of a nested tensor, nested alike."""
     if out is not None:
         raise ValueError("embedding: out does not go with nested indices; use the result")

@@ -133,7 +133,7 @@ def embedding_bag(
     ):
         lists = input if offsets is None else offsets
         if type(lists) is Tensor and not lists.is_nested and lists.dim():
-            attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
+            attributes: tuple[Any, ...] = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
             results = _fast(weight, input, offsets, per_sample_weights, *attributes)
             if results is not NotImplemented:  # else something is wrong, or a case for torch's dispatcher
                 return results[0]
@@ -153,8 +153,7 @@ def embedding_bag(
     row = _row(padding_idx, weight.shape[0], "embedding_bag")
     attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if max_norm is not None:
-        args = (weight, input, offsets, per_sample_weights, *attributes, False)
-        renorm_before(_FORWARD, args, max_norm, norm_type)
+        renorm_before(_FORWARD, (weight, input, offsets, per_sample_weights, *attributes, False), max_norm, norm_type)
     if not is_dynamo_compiling():
         results = _fast(weight, input, offsets, per_sample_weights, *attributes, False)
         if results is not NotImplemented:
@@ -163,7 +162,7 @@ def embedding_bag(
     return y
 
 
-def _unnested(input: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _unnested(input: Any, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
     if factors is not None and not factors.is_nested:
         raise ValueError("embedding_bag: input is nested; want per_sample_weights nested, too")
