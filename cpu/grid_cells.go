@@ -228,20 +228,24 @@ func (b *GridBlock) interleaved(x, y Span) bool {
 // otherKernels are those for blocks that pairs do not fit. Each reports whether
 // it was possible.
 type otherKernels struct {
-	sample, gradient func(k *gridKernel, b *GridBlock) bool
+	rows, sample, gradient func(k *gridKernel, b *GridBlock) bool
 }
 
 func (k *gridKernel) others() otherKernels {
 	if k.dtype == tensor.F64 {
-		return otherKernels{sampleGather[float64], gradientGather[float64]}
+		return otherKernels{sampleRows[float64], sampleGather[float64], gradientGather[float64]}
 	}
-	return otherKernels{sampleGather[float32], gradientGather[float32]}
+	return otherKernels{sampleRows[float32], sampleGather[float32], gradientGather[float32]}
 }
 
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
+	others := k.others()
+	if others.rows(k, b) {
+		return
+	}
 	if !k.takes(b) || !b.Output.Contiguous() {
-		if !k.others().sample(k, b) {
+		if !others.sample(k, b) {
 			definition(b)
 		}
 		return

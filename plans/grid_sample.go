@@ -69,7 +69,7 @@ var gridSample = op{
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
-			if c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
+			if !c.samplesRows() && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
 				c.parallel(s.batch, cost, small)
 			} else {
 				c.parallel(c.sampler.tiles(), cost, job)
@@ -126,15 +126,25 @@ func samplerOf(p *Problem) *sampler {
 		s.out = [3]int64{}
 	}
 	s.imageBytes = s.channels * s.pixels() * p.DType("input").Size()
-	s.Mode = cpu.Mode(slices.Index(samplerAttrs[0].words, p.word("mode")))
+	s.Mode = samplerMode(p)
 	s.Padding = cpu.Padding(slices.Index(samplerAttrs[1].words, p.word("padding_mode")))
 	s.AlignCorners = p.bool("align_corners")
 	return s
 }
 
-// readsMuch is readsMost of the forward pass.
+func samplerMode(p *Problem) cpu.Mode {
+	return cpu.Mode(slices.Index(samplerAttrs[0].words, p.word("mode")))
+}
+
+// readsMuch is readsMost of the forward pass, where kernels do not read the channels as they lie.
 func readsMuch(c *call) bool {
-	return c.readsMost(sampleInput, sampleOutput)
+	return !c.samplesRows() && c.readsMost(sampleInput, sampleOutput)
+}
+
+// samplesRows reports whether kernels read the channels of a pixel as one row (cpu/grid_rows.go).
+func (c *call) samplesRows() bool {
+	v := &c.args[sampleInput]
+	return rowsCap() >= cpu.AVX2 && v.Stride(1) == 1 && cpu.TakesRows(v.DType, samplerMode(&c.problem), v.Shape[1])
 }
 
 // readsMost reports whether there are so many samples (or gradients of them) that

@@ -1,0 +1,64 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// channelsLast lays out images of so many channels with those side by side, and at times with a
+// gap behind each pixel; shapes that it does not know are compact.
+func channelsLast(channels, gap int64, of func(shape []int64) bool) testcase.Layout {
+	return func(shape []int64, expanded []bool) (strides []int64, first, n int64) {
+		if len(shape) < 4 || shape[1] != channels || !of(shape) {
+			return testcase.Compact(shape, expanded)
+		}
+		strides, n = make([]int64, len(shape)), channels+gap
+		for d := len(shape) - 1; d >= 0; d-- {
+			if d != 1 {
+				strides[d] = n
+				n *= shape[d]
+			}
+		}
+		strides[1] = 1
+		return strides, 0, n
+	}
+}
+
+// Images whose channels lie side by side give the definition's bits: blocks that are whole and not,
+// more channels than are summed at once, taps outside, outputs of either layout.
+func TestGridSampleOfChannelsLast(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range [][5]int64{ // channels, H and W, H and W of the output
+		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11},
+	} {
+		for _, volumes := range []bool{false, true} {
+			for _, dtype := range []string{"f32", "f64", "bf16"} {
+				depth, outDepth, dims := "", "", 2
+				if volumes {
+					depth, outDepth, dims = "3,", "2,", 3
+				}
+				grid := map[bool]string{true: "f64", false: "f32"}[dtype == "f64"]
+				text := fmt.Sprintf("grid_sample input=%s[2,%d,%s%d,%d] grid=%s[2,%s%d,%d,%d] padding_mode=%s align_corners=%t", dtype, size[0], depth, size[1], size[2],
+					grid, outDepth, size[3], size[4], dims, []string{"zeros", "border", "reflection"}[r.IntN(3)], r.IntN(2) == 0)
+				c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
+				require.NoError(t, err)
+				want := run(t, c, definition)
+				input := func(shape []int64) bool { return slices.Equal(shape, c.Problem.Shape("input")) }
+				all := func([]int64) bool { return true }
+				for _, layout := range []testcase.Layout{channelsLast(size[0], 0, input), channelsLast(size[0], 3, input), channelsLast(size[0], 3, all)} {
+					for _, row := range rowsFor(c) {
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}, Layout: layout}, want, row)
+					}
+				}
+			}
+		}
+	}
+}
