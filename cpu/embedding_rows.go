@@ -24,9 +24,10 @@ type rowSum struct {
 const (
 	sumAccumulate = 1 << iota
 	sumDivide
-	sumStream // store around the caches: to is at a multiple of a register
-	sumWide   // store in the compute type
-	sumLong   // also more rows than a chunk, one after the other
+	sumStream      // store around the caches: to is at a multiple of a register
+	sumWide        // store in the compute type
+	sumLong        // also more rows than a chunk, one after the other
+	sumWideFactors // factors are of the compute type
 )
 
 // embeddingRows makes the table: a row for each instruction set that has sums.

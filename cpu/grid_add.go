@@ -91,21 +91,16 @@ func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C
 	return (*C)(start)
 }
 
-// The transpositions of sums and of what is added to them, by size. Where there
+// The transpositions of sums and of what is added to them, by the size of elements. Where there
 // are kernels of grids, there are those that come first here.
-var turns32, turns64 = firstTurn(tensor.F32), firstTurn(tensor.F64)
+var turns = [...]Transpose{2: firstTurn(tensor.BF16), 4: firstTurn(tensor.F32), 8: firstTurn(tensor.F64)}
 
 func firstTurn(d tensor.DType) Transpose {
 	turn, _ := Transposes[0].Pick(Types{In: [4]tensor.DType{d}})
 	return turn
 }
 
-func turnOf[C Compute]() Transpose {
-	if unsafe.Sizeof(C(0)) == 8 {
-		return turns64
-	}
-	return turns32
-}
+func turnOf[C Compute]() Transpose { return turns[unsafe.Sizeof(C(0))] }
 
 // storeRuns is Store of runs of pixels, transposed where the sums of a pixel's
 // channels lie side by side.

@@ -98,6 +98,7 @@ type gridKernel struct {
 	bend    func(cells *byte, n int)
 	turn    turnTile // of the images' type
 	turn32  turnTile
+	slopes  [2]rowTermsKernel // of images, of volumes
 }
 
 // turnTile transposes squares of 16 by 16 elements: of a square, rows lie
@@ -228,7 +229,7 @@ func (b *GridBlock) interleaved(x, y Span) bool {
 // otherKernels are those for blocks that pairs do not fit. Each reports whether
 // it was possible.
 type otherKernels struct {
-	rows, sample, gradient func(k *gridKernel, b *GridBlock) bool
+	sampleRows, sample, gradient func(k *gridKernel, b *GridBlock) bool
 }
 
 func (k *gridKernel) others() otherKernels {
@@ -241,7 +242,7 @@ func (k *gridKernel) others() otherKernels {
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	others := k.others()
-	if others.rows(k, b) {
+	if others.sampleRows(k, b) {
 		return
 	}
 	if !k.takes(b) || !b.Output.Contiguous() {
@@ -258,6 +259,9 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
+	if slopesOfRows(k, b) {
+		return
+	}
 	if !k.takes(b) || !b.GradOutput.Contiguous() {
 		if !k.others().gradient(k, b) {
 			definition(b)

@@ -6,13 +6,22 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Bilinear samples of images whose channels lie side by side (channels last): the channels of a
-// position are a sum of rows times weights, as a bag of an embedding is, by the same kernels.
+// Bilinear grid_sample of images whose channels lie side by side (channels last). The channels of
+// a sample are a sum of rows times weights, as a bag of an embedding is, by the same kernels; the
+// grid's gradient has kernels of its own.
 
-// TakesRows reports whether kernels sample images of a type so, where pixels have so many channels.
-func TakesRows(dtype tensor.DType, mode Mode, channels int64) bool {
-	return dtype == dtype.Compute() && mode == Bilinear && channels > 0 && channels%wholeVectors == 0
+// SamplesRows reports whether kernels sample such images, of so many channels.
+func SamplesRows(_ tensor.DType, mode Mode, channels int64) bool {
+	return mode == Bilinear && channels > 0 && channels%wholeVectors == 0
 }
+
+// SlopesRows reports whether kernels make the grid's gradient of such images.
+func SlopesRows(dtype tensor.DType, mode Mode, channels int64) bool {
+	return dtype != tensor.F64 && channels <= mostSums/2 && SamplesRows(dtype, mode, channels)
+}
+
+// rowTermsKernel makes the sums of the grid's gradient.
+type rowTermsKernel func(cells *byte, n int, input, zeros, dy *byte, dyPitch, rowBytes int)
 
 // tapRows lists the taps of a block's positions, without those outside: of position i they are
 // those from start[i] on.
@@ -22,18 +31,22 @@ type tapRows[C Compute] struct {
 	weights [8*Block + 1]C
 }
 
-// mostSums is how many sums a kernel computes before they are put in planes.
+// mostSums is how many channels of positions are put together, or taken apart, at a time: as many
+// as a cache next to the processor holds.
 const mostSums = 1 << 13
+
+// positionsOf returns how many positions of so many channels that are, in whole tiles.
+func positionsOf(channels int64) int { return max(tile, int(mostSums/channels)&^(tile-1)) }
 
 // sampleRows is sampleBlock by sums of rows; it reports whether it was possible.
 func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
-	size := int64(unsafe.Sizeof(C(0)))
+	size := b.Input.DType.Size()
 	steps, ok := stepsOf[C](b, 1)
 	asRows := b.Output.RowStride == size
-	if !ok || !TakesRows(k.dtype, b.Mode, b.Channels) || b.Input.ChannelStride != size || !asRows && !b.Output.Contiguous() {
+	if !ok || !SamplesRows(k.dtype, b.Mode, b.Channels) || b.Input.ChannelStride != size || !asRows && !b.Output.Contiguous() {
 		return false
 	}
-	c := locateGather[C](cellsFor(k.needs, k.dtype), b, steps, false, false)
+	c := locateGather[C](cellsFor(k.needs, k.dtype.Compute()), b, steps, false, false)
 	taps := (*tapRows[C])(unsafe.Pointer(&b.Scratch.columns[1]))
 	known := taps.list(c, 1<<b.Dims, b.N)
 	if b.last(steps)*size <= nearBytes {
@@ -42,7 +55,7 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	run := rowSumOf(k).run
 	sum := func(channel int64, first, n int, to unsafe.Pointer, apart, channels int64) {
 		run((*byte)(b.Input.Channel(channel)), int(size), &taps.start[first], n, &taps.places[0], known,
-			(*byte)(unsafe.Pointer(&taps.weights)), (*byte)(to), int(apart), int(channels), 0)
+			(*byte)(unsafe.Pointer(&taps.weights)), (*byte)(to), int(apart), int(channels), sumWideFactors)
 	}
 	if asRows {
 		sum(0, 0, b.N, b.Output.P, b.Output.Stride, b.Channels)
@@ -51,11 +64,11 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	sums, width := unsafe.Pointer(&b.Scratch.columns[0]), min(b.Channels, mostSums/tile)
 	for channel := int64(0); channel < b.Channels; channel += width {
 		width = min(width, b.Channels-channel)
-		most := int(mostSums/width) &^ (tile - 1)
+		most := positionsOf(width)
 		for first := 0; first < b.N; first += most {
 			n := min(most, b.N-first)
 			sum(channel, first, n, sums, width*size, width)
-			storeTurned[C](k, b.Output.Row(channel, int64(first)), b.Output.RowStride, sums, n, width)
+			k.storeTurned(b.Output.Row(channel, int64(first)), b.Output.RowStride, sums, n, width)
 		}
 	}
 	return true
@@ -87,15 +100,69 @@ func rowSumOf(k *gridKernel) *rowSum {
 	panic("no sums of rows")
 }
 
-// storeTurned stores the sums of n positions, whose channels lie side by side, in planes apart bytes apart.
-func storeTurned[C Compute](k *gridKernel, to Span, apart int64, sums unsafe.Pointer, n int, channels int64) {
-	whole := int64(0)
-	if k.turn32 != nil && k.dtype == tensor.F32 {
+// storeTurned stores samples of n positions, whose channels lie side by side, in planes that lie
+// apart bytes apart.
+func (k *gridKernel) storeTurned(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
+	whole, size := int64(0), to.DType.Size()
+	if k.dtype == tensor.F32 {
 		whole = int64(n) &^ (tile - 1)
 		for channel := int64(0); channel < channels; channel += tile {
-			k.turn32((*byte)(unsafe.Add(sums, channel*4)), int(channels*4), int(channels*tile*4),
+			k.turn32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*tile*4),
 				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), tile*4, int(whole/tile))
 		}
 	}
-	turnOf[C]()(to.At(whole).P, apart, unsafe.Add(sums, whole*channels*to.DType.Size()), channels*to.DType.Size(), int64(n)-whole, channels)
+	turns[size](to.At(whole).P, apart, unsafe.Add(samples, whole*channels*size), channels*size, int64(n)-whole, channels)
+}
+
+// slopesOfRows is gradientBlock for such images; it reports whether it was possible.
+func slopesOfRows(k *gridKernel, b *GridBlock) bool {
+	size := b.Input.DType.Size()
+	steps, ok := stepsOf[float32](b, 1)
+	if !ok || !SlopesRows(k.dtype, b.Mode, b.Channels) || b.Input.ChannelStride != size {
+		return false
+	}
+	g := cellsFor(k.needs, tensor.F32)
+	c := locateGather[float32](g, b, steps, false, false)
+	zeros := b.Scratch.columns[1][:b.Channels*size/8]
+	clear(zeros)
+	most := positionsOf(b.Channels)
+	for first := 0; first < b.N; first += most {
+		n := min(most, b.N-first)
+		dy, pitch := k.upstreamRows(b, first, n)
+		k.slopes[b.Dims-2]((*byte)(unsafe.Pointer(&c[0][first])), n, (*byte)(b.Input.P), (*byte)(unsafe.Pointer(&zeros[0])),
+			dy, int(pitch), int(b.Channels*size))
+	}
+	g.combine[b.Dims-2](c.start(), b.N)
+	var grads [3]*[Block]float32
+	for axis := range b.Dims {
+		grads[axis] = c.floats(planeGrad + axis)
+	}
+	storeCoords(g, c, b, &grads)
+	return true
+}
+
+// upstreamRows returns the upstream gradients of n positions as float32, channels side by side, and
+// how far positions lie apart.
+func (k *gridKernel) upstreamRows(b *GridBlock, first, n int) (rows *byte, pitch int64) {
+	dy, channels := b.GradOutput, b.Channels
+	if dy.DType == tensor.F32 && dy.RowStride == 4 {
+		return (*byte)(dy.Row(0, int64(first)).P), dy.Stride
+	}
+	to, whole := unsafe.Pointer(&b.Scratch.columns[0]), 0
+	pitch = channels * 4
+	if dy.Contiguous() {
+		whole = n &^ (tile - 1)
+		for c := int64(0); c < channels; c += tile {
+			k.turn((*byte)(dy.Row(c, int64(first)).P), int(dy.RowStride), int(tile*dy.Stride),
+				(*float32)(unsafe.Add(to, c*4)), int(pitch), int(tile*pitch), whole/tile)
+		}
+	}
+	rest := BlockOf[float32](b.Scratch, tapBlocks, n-whole)
+	for c := range channels {
+		Load(rest, dy.Row(c, int64(first+whole)))
+		for i, v := range rest {
+			*(*float32)(unsafe.Add(to, int64(whole+i)*pitch+c*4)) = v
+		}
+	}
+	return (*byte)(to), pitch
 }

@@ -4,7 +4,7 @@
 
 package cpu
 
-// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -25,7 +25,7 @@ func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -46,7 +46,7 @@ func sumChosenAVX512F64(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -54,7 +54,7 @@ func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, position
 //go:noescape
 func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -75,7 +75,7 @@ func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, posi
 //go:noescape
 func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -83,7 +83,7 @@ func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX512F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -104,7 +104,7 @@ func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -125,7 +125,7 @@ func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -146,7 +146,7 @@ func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -154,7 +154,7 @@ func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions 
 //go:noescape
 func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -175,7 +175,7 @@ func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positi
 //go:noescape
 func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
@@ -183,7 +183,7 @@ func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
+// sumRowsAVX2F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.

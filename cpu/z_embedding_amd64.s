@@ -129,9 +129,9 @@ row10:
 
 rows11:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows15
 
-row12:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -170,9 +170,9 @@ row12:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row12
+	JLT          row14
 
-rows13:
+rows15:
 	JMP summed7
 
 none9:
@@ -181,9 +181,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows19
 
-row14:
+row18:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -222,13 +222,13 @@ row14:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row18
 
-rows15:
+rows19:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows21
 
-row16:
+row20:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -249,13 +249,13 @@ row16:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row16
+	JLT    row20
 
-rows17:
+rows21:
 summed7:
-summed18:
+summed22:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special20
+	JNE     special24
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -273,16 +273,16 @@ summed18:
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
 
-stored19:
+stored23:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow25
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -299,13 +299,13 @@ special20:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored22
+	JMP     stored26
 
-narrow21:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip27
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty28
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -327,10 +327,10 @@ narrow21:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty24:
-skip23:
+empty28:
+skip27:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip25
+	JEQ     skip29
 	VMOVUPS (AX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(AX), Z16
@@ -364,103 +364,103 @@ skip23:
 	VMOVUPS 960(AX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip25:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored27:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored29:
+skip29:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around30
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored31
 
 around30:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored31:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around32
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored33
 
 around32:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored33:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around34
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored35
 
 around34:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
 
 stored35:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around36
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
 	JMP       stored37
 
 around36:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
 
 stored37:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around38
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
 	JMP       stored39
 
 around38:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
 
 stored39:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around40
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
 	JMP       stored41
 
 around40:
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
+
+stored41:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around42
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored43:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around44
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored45
+
+around44:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored41:
-stored22:
-	JMP stored19
+stored45:
+stored26:
+	JMP stored23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed18
+	JNE       summed22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
+	JNE       around46
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -477,9 +477,9 @@ empty8:
 	VMOVDQU64 Z0, 832(AX)
 	VMOVDQU64 Z0, 896(AX)
 	VMOVDQU64 Z0, 960(AX)
-	JMP       stored43
+	JMP       stored47
 
-around42:
+around46:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -497,8 +497,8 @@ around42:
 	VMOVNTDQ Z0, 896(AX)
 	VMOVNTDQ Z0, 960(AX)
 
-stored43:
-	JMP stored19
+stored47:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -511,24 +511,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower45
+	JLT  narrower49
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over48
+	JGE  over52
 
-result46:
+result50:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few49
+	JLE   few53
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
+	JEQ   tooMany51
 
-few49:
+few53:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -541,9 +541,9 @@ few49:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty51
+	JGE     empty55
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
+	JEQ     none56
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -553,9 +553,9 @@ few49:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows54
+	JGE     rows58
 
-row53:
+row57:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -588,13 +588,13 @@ row53:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row53
+	JLT          row57
 
-rows54:
+rows58:
 	CMPQ R11, SI
-	JGE  rows56
+	JGE  rows62
 
-row55:
+row61:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -617,20 +617,20 @@ row55:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row55
+	JLT          row61
 
-rows56:
-	JMP summed50
+rows62:
+	JMP summed54
 
-none52:
+none56:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows66
 
-row57:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -653,13 +653,13 @@ row57:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row57
+	JLT        row65
 
-rows58:
+rows66:
 	CMPQ R10, SI
-	JGE  rows60
+	JGE  rows68
 
-row59:
+row67:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -672,13 +672,13 @@ row59:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row59
+	JLT    row67
 
-rows60:
-summed50:
-summed61:
+rows68:
+summed54:
+summed69:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special63
+	JNE     special71
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -688,16 +688,16 @@ summed61:
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
 
-stored62:
+stored70:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result50
+	JMP  over52
 
-special63:
+special71:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow64
+	JEQ     narrow72
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -706,13 +706,13 @@ special63:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored65
+	JMP     stored73
 
-narrow64:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip74
 	SUBQ         BX, SI
-	JEQ          empty67
+	JEQ          empty75
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -726,10 +726,10 @@ narrow64:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty67:
-skip66:
+empty75:
+skip74:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip76
 	VMOVUPS (AX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(AX), Z8
@@ -747,59 +747,59 @@ skip66:
 	VMOVUPS 448(AX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip68:
+skip76:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around77
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored70
+	JMP       stored78
 
-around69:
+around77:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored70:
+stored78:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around79
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored72
+	JMP       stored80
 
-around71:
+around79:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored72:
+stored80:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
+	JNE       around81
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored74
+	JMP       stored82
 
-around73:
+around81:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored74:
+stored82:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
+	JNE       around83
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z7, 448(AX)
-	JMP       stored76
+	JMP       stored84
 
-around75:
+around83:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored76:
-stored65:
-	JMP stored62
+stored84:
+stored73:
+	JMP stored70
 
-empty51:
+empty55:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed61
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
+	JNE       around85
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -808,9 +808,9 @@ empty51:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored78
+	JMP       stored86
 
-around77:
+around85:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -820,37 +820,37 @@ around77:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored78:
-	JMP stored62
+stored86:
+	JMP stored70
 
-tooMany47:
+tooMany51:
 	MOVQ DI, results+24(FP)
 
-over48:
+over52:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R9
 
-narrower45:
+narrower49:
 	CMPQ R9, $0x00000060
-	JLT  narrower80
+	JLT  narrower88
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over91
 
-result81:
+result89:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few84
+	JLE   few92
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany82
+	JEQ   tooMany90
 
-few84:
+few92:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -861,9 +861,9 @@ few84:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty86
+	JGE     empty94
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none87
+	JEQ     none95
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -873,9 +873,9 @@ few84:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows89
+	JGE     rows97
 
-row88:
+row96:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -902,13 +902,13 @@ row88:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row88
+	JLT          row96
 
-rows89:
+rows97:
 	CMPQ R11, SI
-	JGE  rows91
+	JGE  rows101
 
-row90:
+row100:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z6
@@ -927,20 +927,20 @@ row90:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row90
+	JLT          row100
 
-rows91:
-	JMP summed85
+rows101:
+	JMP summed93
 
-none87:
+none95:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows93
+	JGE     rows105
 
-row92:
+row104:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -959,13 +959,13 @@ row92:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row92
+	JLT        row104
 
-rows93:
+rows105:
 	CMPQ R10, SI
-	JGE  rows95
+	JGE  rows107
 
-row94:
+row106:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -976,13 +976,13 @@ row94:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row94
+	JLT    row106
 
-rows95:
-summed85:
-summed96:
+rows107:
+summed93:
+summed108:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special98
+	JNE     special110
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -990,29 +990,29 @@ summed96:
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
 
-stored97:
+stored109:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result89
+	JMP  over91
 
-special98:
+special110:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow111
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored100
+	JMP     stored112
 
-narrow99:
+narrow111:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip113
 	SUBQ         BX, SI
-	JEQ          empty102
+	JEQ          empty114
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -1024,10 +1024,10 @@ narrow99:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty102:
-skip101:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip115
 	VMOVUPS (AX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(AX), Z6
@@ -1041,57 +1041,57 @@ skip101:
 	VMOVUPS 320(AX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip103:
+skip115:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around116
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored105
+	JMP       stored117
 
-around104:
+around116:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored105:
+stored117:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around118
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored107
+	JMP       stored119
 
-around106:
+around118:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored107:
+stored119:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around120
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored109
+	JMP       stored121
 
-around108:
+around120:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored109:
-stored100:
-	JMP stored97
+stored121:
+stored112:
+	JMP stored109
 
-empty86:
+empty94:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed96
+	JNE       summed108
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around122
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
 	VMOVDQU64 Z0, 256(AX)
 	VMOVDQU64 Z0, 320(AX)
-	JMP       stored111
+	JMP       stored123
 
-around110:
+around122:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -1099,37 +1099,37 @@ around110:
 	VMOVNTDQ Z0, 256(AX)
 	VMOVNTDQ Z0, 320(AX)
 
-stored111:
-	JMP stored97
+stored123:
+	JMP stored109
 
-tooMany82:
+tooMany90:
 	MOVQ DI, results+24(FP)
 
-over83:
+over91:
 	ADDQ $0x00000180, R8
 	ADDQ $0x00000180, to+56(FP)
 	SUBQ $0x00000060, R9
 
-narrower80:
+narrower88:
 	CMPQ R9, $0x00000040
-	JLT  narrower113
+	JLT  narrower125
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over116
+	JGE  over128
 
-result114:
+result126:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few117
+	JLE   few129
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany115
+	JEQ   tooMany127
 
-few117:
+few129:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -1138,9 +1138,9 @@ few117:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty119
+	JGE     empty131
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none120
+	JEQ     none132
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1150,9 +1150,9 @@ few117:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows122
+	JGE     rows134
 
-row121:
+row133:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1173,13 +1173,13 @@ row121:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row121
+	JLT          row133
 
-rows122:
+rows134:
 	CMPQ R11, SI
-	JGE  rows124
+	JGE  rows138
 
-row123:
+row137:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -1194,20 +1194,20 @@ row123:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row123
+	JLT          row137
 
-rows124:
-	JMP summed118
+rows138:
+	JMP summed130
 
-none120:
+none132:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows142
 
-row125:
+row141:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1222,13 +1222,13 @@ row125:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row125
+	JLT        row141
 
-rows126:
+rows142:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows144
 
-row127:
+row143:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1237,39 +1237,39 @@ row127:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row127
+	JLT    row143
 
-rows128:
-summed118:
-summed129:
+rows144:
+summed130:
+summed145:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special131
+	JNE     special147
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 
-stored130:
+stored146:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result114
-	JMP  over116
+	JLT  result126
+	JMP  over128
 
-special131:
+special147:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow132
+	JEQ     narrow148
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored133
+	JMP     stored149
 
-narrow132:
+narrow148:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip134
+	JEQ          skip150
 	SUBQ         BX, SI
-	JEQ          empty135
+	JEQ          empty151
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -1279,10 +1279,10 @@ narrow132:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty135:
-skip134:
+empty151:
+skip150:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip136
+	JEQ     skip152
 	VMOVUPS (AX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(AX), Z4
@@ -1292,89 +1292,89 @@ skip134:
 	VMOVUPS 192(AX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip136:
+skip152:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around153
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored138
+	JMP       stored154
 
-around137:
+around153:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored138:
+stored154:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around155
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored140
+	JMP       stored156
 
-around139:
+around155:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored140:
-stored133:
-	JMP stored130
+stored156:
+stored149:
+	JMP stored146
 
-empty119:
+empty131:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed145
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
+	JNE       around157
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored142
+	JMP       stored158
 
-around141:
+around157:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored142:
-	JMP stored130
+stored158:
+	JMP stored146
 
-tooMany115:
+tooMany127:
 	MOVQ DI, results+24(FP)
 
-over116:
+over128:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower113:
+narrower125:
 	CMPQ R9, $0x00000020
-	JLT  narrower144
+	JLT  narrower160
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over147
+	JGE  over163
 
-result145:
+result161:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few148
+	JLE   few164
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany146
+	JEQ   tooMany162
 
-few148:
+few164:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty150
+	JGE     empty166
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none151
+	JEQ     none167
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1384,9 +1384,9 @@ few148:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows153
+	JGE     rows169
 
-row152:
+row168:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1401,13 +1401,13 @@ row152:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row152
+	JLT          row168
 
-rows153:
+rows169:
 	CMPQ R11, SI
-	JGE  rows155
+	JGE  rows173
 
-row154:
+row172:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -1418,20 +1418,20 @@ row154:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row154
+	JLT          row172
 
-rows155:
-	JMP summed149
+rows173:
+	JMP summed165
 
-none151:
+none167:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows157
+	JGE     rows177
 
-row156:
+row176:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1442,48 +1442,48 @@ row156:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row156
+	JLT        row176
 
-rows157:
+rows177:
 	CMPQ R10, SI
-	JGE  rows159
+	JGE  rows179
 
-row158:
+row178:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row158
+	JLT    row178
 
-rows159:
-summed149:
-summed160:
+rows179:
+summed165:
+summed180:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special162
+	JNE     special182
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 
-stored161:
+stored181:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result145
-	JMP  over147
+	JLT  result161
+	JMP  over163
 
-special162:
+special182:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow163
+	JEQ     narrow183
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored164
+	JMP     stored184
 
-narrow163:
+narrow183:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip185
 	SUBQ         BX, SI
-	JEQ          empty166
+	JEQ          empty186
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -1491,82 +1491,82 @@ narrow163:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty166:
-skip165:
+empty186:
+skip185:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip167
+	JEQ     skip187
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip167:
+skip187:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around188
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored169
+	JMP       stored189
 
-around168:
+around188:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored169:
-stored164:
-	JMP stored161
+stored189:
+stored184:
+	JMP stored181
 
-empty150:
+empty166:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed160
+	JNE       summed180
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
+	JNE       around190
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored171
+	JMP       stored191
 
-around170:
+around190:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored171:
-	JMP stored161
+stored191:
+	JMP stored181
 
-tooMany146:
+tooMany162:
 	MOVQ DI, results+24(FP)
 
-over147:
+over163:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower144:
+narrower160:
 	CMPQ R9, $0x00000010
-	JLT  narrower173
+	JLT  narrower193
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over176
+	JGE  over196
 
-result174:
+result194:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few177
+	JLE   few197
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany175
+	JEQ   tooMany195
 
-few177:
+few197:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty199
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none200
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1576,9 +1576,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows182
+	JGE     rows202
 
-row181:
+row201:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1590,13 +1590,13 @@ row181:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row181
+	JLT          row201
 
-rows182:
+rows202:
 	CMPQ R11, SI
-	JGE  rows184
+	JGE  rows206
 
-row183:
+row205:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -1605,20 +1605,20 @@ row183:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row183
+	JLT          row205
 
-rows184:
-	JMP summed178
+rows206:
+	JMP summed198
 
-none180:
+none200:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows186
+	JGE     rows210
 
-row185:
+row209:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1627,124 +1627,124 @@ row185:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row185
+	JLT        row209
 
-rows186:
+rows210:
 	CMPQ R10, SI
-	JGE  rows188
+	JGE  rows212
 
-row187:
+row211:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row187
+	JLT    row211
 
-rows188:
-summed178:
-summed189:
+rows212:
+summed198:
+summed213:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special191
+	JNE     special215
 	VMOVUPS Z0, (AX)
 
-stored190:
+stored214:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result174
-	JMP  over176
+	JLT  result194
+	JMP  over196
 
-special191:
+special215:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow216
 	VMOVUPS Z0, (AX)
-	JMP     stored193
+	JMP     stored217
 
-narrow192:
+narrow216:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip218
 	SUBQ         BX, SI
-	JEQ          empty195
+	JEQ          empty219
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty195:
-skip194:
+empty219:
+skip218:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip196
+	JEQ     skip220
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip196:
+skip220:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around221
 	VMOVDQU64 Z0, (AX)
-	JMP       stored198
+	JMP       stored222
 
-around197:
+around221:
 	VMOVNTDQ Z0, (AX)
 
-stored198:
-stored193:
-	JMP stored190
+stored222:
+stored217:
+	JMP stored214
 
-empty179:
+empty199:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed189
+	JNE       summed213
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
+	JNE       around223
 	VMOVDQU64 Z0, (AX)
-	JMP       stored200
+	JMP       stored224
 
-around199:
+around223:
 	VMOVNTDQ Z0, (AX)
 
-stored200:
-	JMP stored190
+stored224:
+	JMP stored214
 
-tooMany175:
+tooMany195:
 	MOVQ DI, results+24(FP)
 
-over176:
+over196:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower173:
+narrower193:
 	TESTQ R9, R9
-	JLE   done201
+	JLE   done225
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over204
+	JGE   over228
 
-result202:
+result226:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few205
+	JLE   few229
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany203
+	JEQ   tooMany227
 
-few205:
+few229:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty207
+	JGE     empty231
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none208
+	JEQ     none232
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -1754,9 +1754,9 @@ few205:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows210
+	JGE     rows234
 
-row209:
+row233:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -1769,13 +1769,13 @@ row209:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row209
+	JLT          row233
 
-rows210:
+rows234:
 	CMPQ R10, SI
-	JGE  rows212
+	JGE  rows238
 
-row211:
+row237:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -1785,20 +1785,20 @@ row211:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row211
+	JLT          row237
 
-rows212:
-	JMP summed206
+rows238:
+	JMP summed230
 
-none208:
+none232:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows214
+	JGE     rows242
 
-row213:
+row241:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -1808,74 +1808,74 @@ row213:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row213
+	JLT        row241
 
-rows214:
+rows242:
 	CMPQ R9, SI
-	JGE  rows216
+	JGE  rows244
 
-row215:
+row243:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row215
+	JLT       row243
 
-rows216:
-summed206:
-summed217:
+rows244:
+summed230:
+summed245:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special219
+	JNE     special247
 	VMOVUPS Z0, K1, (AX)
 
-stored218:
+stored246:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result226
+	JMP  over228
 
-special219:
+special247:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow220
+	JEQ     narrow248
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored221
+	JMP     stored249
 
-narrow220:
+narrow248:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip222
+	JEQ          skip250
 	SUBQ         BX, SI
-	JEQ          empty223
+	JEQ          empty251
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   SI, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty223:
-skip222:
+empty251:
+skip250:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip224
+	JEQ       skip252
 	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip224:
+skip252:
 	VMOVUPS Z0, K1, (AX)
 
-stored221:
-	JMP stored218
+stored249:
+	JMP stored246
 
-empty207:
-	JMP summed217
-	JMP stored218
+empty231:
+	JMP summed245
+	JMP stored246
 
-tooMany203:
+tooMany227:
 	MOVQ DI, results+24(FP)
 
-over204:
-done201:
+over228:
+done225:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -1890,33 +1890,33 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none225
+	JEQ   none253
 	SUBQ  positions+32(FP), AX
 
-none225:
+none253:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile226:
+tile254:
 	CMPQ R10, $0x00000100
-	JLT  narrower227
+	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over230
+	JGE  over258
 
-result228:
+result256:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few231
+	JLE   few259
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany229
+	JEQ   tooMany257
 
-few231:
+few259:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1937,7 +1937,7 @@ few231:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty232
+	JGE     empty260
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1947,9 +1947,9 @@ few231:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows262
 
-row233:
+row261:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2024,13 +2024,13 @@ row233:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row261
 
-rows234:
+rows262:
 	CMPQ R13, DI
-	JGE  rows236
+	JGE  rows264
 
-row235:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2087,12 +2087,12 @@ row235:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row235
+	JLT          row263
 
-rows236:
-summed237:
+rows264:
+summed265:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special239
+	JNE     special267
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2110,16 +2110,16 @@ summed237:
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
 
-stored238:
+stored266:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result228
-	JMP  over230
+	JLT  result256
+	JMP  over258
 
-special239:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow240
+	JEQ     narrow268
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2136,13 +2136,13 @@ special239:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored241
+	JMP     stored269
 
-narrow240:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip242
+	JEQ          skip270
 	SUBQ         SI, DI
-	JEQ          empty243
+	JEQ          empty271
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -2164,10 +2164,10 @@ narrow240:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty243:
-skip242:
+empty271:
+skip270:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip244
+	JEQ     skip272
 	VMOVUPS (BX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(BX), Z16
@@ -2201,103 +2201,103 @@ skip242:
 	VMOVUPS 960(BX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip244:
+skip272:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around273
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored246
+	JMP       stored274
 
-around245:
+around273:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored246:
+stored274:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around275
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored248
+	JMP       stored276
 
-around247:
+around275:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored248:
+stored276:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around277
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored250
+	JMP       stored278
 
-around249:
+around277:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored250:
+stored278:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around279
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored252
+	JMP       stored280
 
-around251:
+around279:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored252:
+stored280:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around281
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored254
+	JMP       stored282
 
-around253:
+around281:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored254:
+stored282:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around255
+	JNE       around283
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored256
+	JMP       stored284
 
-around255:
+around283:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored256:
+stored284:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around257
+	JNE       around285
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored258
+	JMP       stored286
 
-around257:
+around285:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored258:
+stored286:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around259
+	JNE       around287
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored260
+	JMP       stored288
 
-around259:
+around287:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored260:
-stored241:
-	JMP stored238
+stored288:
+stored269:
+	JMP stored266
 
-empty232:
+empty260:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed237
+	JNE       summed265
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around261
+	JNE       around289
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2314,9 +2314,9 @@ empty232:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored262
+	JMP       stored290
 
-around261:
+around289:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2334,38 +2334,38 @@ around261:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored262:
-	JMP stored238
+stored290:
+	JMP stored266
 
-tooMany229:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over230:
+over258:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000100, R10
-	JMP  tile226
+	JMP  tile254
 
-narrower227:
+narrower255:
 	CMPQ R10, $0x00000080
-	JLT  narrower264
+	JLT  narrower292
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over267
+	JGE  over295
 
-result265:
+result293:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few268
+	JLE   few296
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany266
+	JEQ   tooMany294
 
-few268:
+few296:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2378,7 +2378,7 @@ few268:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty269
+	JGE     empty297
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2388,9 +2388,9 @@ few268:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows271
+	JGE     rows299
 
-row270:
+row298:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2433,13 +2433,13 @@ row270:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row270
+	JLT          row298
 
-rows271:
+rows299:
 	CMPQ R13, DI
-	JGE  rows273
+	JGE  rows301
 
-row272:
+row300:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2472,12 +2472,12 @@ row272:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row272
+	JLT          row300
 
-rows273:
-summed274:
+rows301:
+summed302:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special276
+	JNE     special304
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2487,16 +2487,16 @@ summed274:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 
-stored275:
+stored303:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result293
+	JMP  over295
 
-special276:
+special304:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow277
+	JEQ     narrow305
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2505,13 +2505,13 @@ special276:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored278
+	JMP     stored306
 
-narrow277:
+narrow305:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip279
+	JEQ          skip307
 	SUBQ         SI, DI
-	JEQ          empty280
+	JEQ          empty308
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -2525,10 +2525,10 @@ narrow277:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty280:
-skip279:
+empty308:
+skip307:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip281
+	JEQ     skip309
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2546,59 +2546,59 @@ skip279:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip281:
+skip309:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
+	JNE       around310
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored283
+	JMP       stored311
 
-around282:
+around310:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored283:
+stored311:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around284
+	JNE       around312
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored285
+	JMP       stored313
 
-around284:
+around312:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored285:
+stored313:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
+	JNE       around314
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored287
+	JMP       stored315
 
-around286:
+around314:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored287:
+stored315:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
+	JNE       around316
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored289
+	JMP       stored317
 
-around288:
+around316:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored289:
-stored278:
-	JMP stored275
+stored317:
+stored306:
+	JMP stored303
 
-empty269:
+empty297:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed274
+	JNE       summed302
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around318
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2607,9 +2607,9 @@ empty269:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored291
+	JMP       stored319
 
-around290:
+around318:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2619,37 +2619,37 @@ around290:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored291:
-	JMP stored275
+stored319:
+	JMP stored303
 
-tooMany266:
+tooMany294:
 	MOVQ R8, results+24(FP)
 
-over267:
+over295:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000080, R10
 
-narrower264:
+narrower292:
 	CMPQ R10, $0x00000040
-	JLT  narrower293
+	JLT  narrower321
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over296
+	JGE  over324
 
-result294:
+result322:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few297
+	JLE   few325
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany295
+	JEQ   tooMany323
 
-few297:
+few325:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2658,7 +2658,7 @@ few297:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty298
+	JGE     empty326
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2668,9 +2668,9 @@ few297:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows300
+	JGE     rows328
 
-row299:
+row327:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2697,13 +2697,13 @@ row299:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row299
+	JLT          row327
 
-rows300:
+rows328:
 	CMPQ R13, DI
-	JGE  rows302
+	JGE  rows330
 
-row301:
+row329:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2724,38 +2724,38 @@ row301:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row301
+	JLT          row329
 
-rows302:
-summed303:
+rows330:
+summed331:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special305
+	JNE     special333
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 
-stored304:
+stored332:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result294
-	JMP  over296
+	JLT  result322
+	JMP  over324
 
-special305:
+special333:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow306
+	JEQ     narrow334
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored307
+	JMP     stored335
 
-narrow306:
+narrow334:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip336
 	SUBQ         SI, DI
-	JEQ          empty309
+	JEQ          empty337
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -2765,10 +2765,10 @@ narrow306:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty309:
-skip308:
+empty337:
+skip336:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip310
+	JEQ     skip338
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2778,87 +2778,87 @@ skip308:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip310:
+skip338:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around311
+	JNE       around339
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored312
+	JMP       stored340
 
-around311:
+around339:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored312:
+stored340:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around313
+	JNE       around341
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored314
+	JMP       stored342
 
-around313:
+around341:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored314:
-stored307:
-	JMP stored304
+stored342:
+stored335:
+	JMP stored332
 
-empty298:
+empty326:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed303
+	JNE       summed331
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around315
+	JNE       around343
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored316
+	JMP       stored344
 
-around315:
+around343:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored316:
-	JMP stored304
+stored344:
+	JMP stored332
 
-tooMany295:
+tooMany323:
 	MOVQ R8, results+24(FP)
 
-over296:
+over324:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower293:
+narrower321:
 	CMPQ R10, $0x00000020
-	JLT  narrower318
+	JLT  narrower346
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over321
+	JGE  over349
 
-result319:
+result347:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few322
+	JLE   few350
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany320
+	JEQ   tooMany348
 
-few322:
+few350:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty323
+	JGE     empty351
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2868,9 +2868,9 @@ few322:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows325
+	JGE     rows353
 
-row324:
+row352:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2889,13 +2889,13 @@ row324:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row324
+	JLT          row352
 
-rows325:
+rows353:
 	CMPQ R13, DI
-	JGE  rows327
+	JGE  rows355
 
-row326:
+row354:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2910,34 +2910,34 @@ row326:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row326
+	JLT          row354
 
-rows327:
-summed328:
+rows355:
+summed356:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special330
+	JNE     special358
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 
-stored329:
+stored357:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result319
-	JMP  over321
+	JLT  result347
+	JMP  over349
 
-special330:
+special358:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow359
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored332
+	JMP     stored360
 
-narrow331:
+narrow359:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip361
 	SUBQ         SI, DI
-	JEQ          empty334
+	JEQ          empty362
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -2945,80 +2945,80 @@ narrow331:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty334:
-skip333:
+empty362:
+skip361:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip335
+	JEQ     skip363
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip335:
+skip363:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around336
+	JNE       around364
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored337
+	JMP       stored365
 
-around336:
+around364:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored337:
-stored332:
-	JMP stored329
+stored365:
+stored360:
+	JMP stored357
 
-empty323:
+empty351:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed328
+	JNE       summed356
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
+	JNE       around366
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored339
+	JMP       stored367
 
-around338:
+around366:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored339:
-	JMP stored329
+stored367:
+	JMP stored357
 
-tooMany320:
+tooMany348:
 	MOVQ R8, results+24(FP)
 
-over321:
+over349:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower318:
+narrower346:
 	CMPQ R10, $0x00000010
-	JLT  narrower341
+	JLT  narrower369
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over344
+	JGE  over372
 
-result342:
+result370:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few345
+	JLE   few373
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany343
+	JEQ   tooMany371
 
-few345:
+few373:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty346
+	JGE     empty374
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3028,9 +3028,9 @@ few345:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows348
+	JGE     rows376
 
-row347:
+row375:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -3045,13 +3045,13 @@ row347:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row347
+	JLT          row375
 
-rows348:
+rows376:
 	CMPQ R13, DI
-	JGE  rows350
+	JGE  rows378
 
-row349:
+row377:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -3063,109 +3063,109 @@ row349:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row349
+	JLT          row377
 
-rows350:
-summed351:
+rows378:
+summed379:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special353
+	JNE     special381
 	VMOVUPS Z0, (BX)
 
-stored352:
+stored380:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result342
-	JMP  over344
+	JLT  result370
+	JMP  over372
 
-special353:
+special381:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow354
+	JEQ     narrow382
 	VMOVUPS Z0, (BX)
-	JMP     stored355
+	JMP     stored383
 
-narrow354:
+narrow382:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip356
+	JEQ          skip384
 	SUBQ         SI, DI
-	JEQ          empty357
+	JEQ          empty385
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty357:
-skip356:
+empty385:
+skip384:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip358
+	JEQ     skip386
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip358:
+skip386:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around359
+	JNE       around387
 	VMOVDQU64 Z0, (BX)
-	JMP       stored360
+	JMP       stored388
 
-around359:
+around387:
 	VMOVNTDQ Z0, (BX)
 
-stored360:
-stored355:
-	JMP stored352
+stored388:
+stored383:
+	JMP stored380
 
-empty346:
+empty374:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed351
+	JNE       summed379
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around361
+	JNE       around389
 	VMOVDQU64 Z0, (BX)
-	JMP       stored362
+	JMP       stored390
 
-around361:
+around389:
 	VMOVNTDQ Z0, (BX)
 
-stored362:
-	JMP stored352
+stored390:
+	JMP stored380
 
-tooMany343:
+tooMany371:
 	MOVQ R8, results+24(FP)
 
-over344:
+over372:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower341:
+narrower369:
 	TESTQ R10, R10
-	JLE   done363
+	JLE   done391
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over366
+	JGE   over394
 
-result364:
+result392:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few367
+	JLE   few395
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany365
+	JEQ   tooMany393
 
-few367:
+few395:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty396
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3175,9 +3175,9 @@ few367:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows370
+	JGE     rows398
 
-row369:
+row397:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -3192,13 +3192,13 @@ row369:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row369
+	JLT          row397
 
-rows370:
+rows398:
 	CMPQ R13, DI
-	JGE  rows372
+	JGE  rows400
 
-row371:
+row399:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -3210,60 +3210,60 @@ row371:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row371
+	JLT          row399
 
-rows372:
-summed373:
+rows400:
+summed401:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special375
+	JNE     special403
 	VMOVUPS Z0, K1, (BX)
 
-stored374:
+stored402:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result392
+	JMP  over394
 
-special375:
+special403:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow376
+	JEQ     narrow404
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored377
+	JMP     stored405
 
-narrow376:
+narrow404:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip378
+	JEQ          skip406
 	SUBQ         SI, DI
-	JEQ          empty379
+	JEQ          empty407
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty379:
-skip378:
+empty407:
+skip406:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip380
+	JEQ       skip408
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip380:
+skip408:
 	VMOVUPS Z0, K1, (BX)
 
-stored377:
-	JMP stored374
+stored405:
+	JMP stored402
 
-empty368:
-	JMP summed373
-	JMP stored374
+empty396:
+	JMP summed401
+	JMP stored402
 
-tooMany365:
+tooMany393:
 	MOVQ R8, results+24(FP)
 
-over366:
-done363:
+over394:
+done391:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -3278,22 +3278,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none381
+	JEQ   none409
 	SUBQ  positions+32(FP), AX
 
-none381:
+none409:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile382:
+tile410:
 	CMPQ R10, $0x00000080
-	JLT  narrower383
+	JLT  narrower411
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over386
+	JGE  over414
 
-result384:
+result412:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3303,7 +3303,7 @@ result384:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty387
+	JGE     empty415
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3327,9 +3327,9 @@ result384:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows390
+	JGE     rows418
 
-row389:
+row417:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3385,13 +3385,13 @@ row389:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row389
+	JLT        row417
 
-rows390:
+rows418:
 	CMPQ R11, DI
-	JGE  rows392
+	JGE  rows420
 
-row391:
+row419:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -3437,9 +3437,9 @@ row391:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row391
+	JLT       row419
 
-rows392:
+rows420:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -3450,7 +3450,7 @@ rows392:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none393
+	JEQ           none421
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3555,10 +3555,10 @@ rows392:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none393:
-	JMP stored388
+none421:
+	JMP stored416
 
-empty387:
+empty415:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3577,7 +3577,7 @@ empty387:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none394
+	JEQ     none422
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3602,30 +3602,30 @@ empty387:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none394:
-stored388:
+none422:
+stored416:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result412
+	JMP  over414
 	MOVQ R8, results+24(FP)
 
-over386:
+over414:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile382
+	JMP  tile410
 
-narrower383:
+narrower411:
 	CMPQ R10, $0x00000040
-	JLT  narrower396
+	JLT  narrower424
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over399
+	JGE  over427
 
-result397:
+result425:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3635,7 +3635,7 @@ result397:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty400
+	JGE     empty428
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3651,9 +3651,9 @@ result397:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows403
+	JGE     rows431
 
-row402:
+row430:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3685,13 +3685,13 @@ row402:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row402
+	JLT        row430
 
-rows403:
+rows431:
 	CMPQ R11, DI
-	JGE  rows405
+	JGE  rows433
 
-row404:
+row432:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3717,16 +3717,16 @@ row404:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row404
+	JLT       row432
 
-rows405:
+rows433:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none406
+	JEQ           none434
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3783,10 +3783,10 @@ rows405:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none406:
-	JMP stored401
+none434:
+	JMP stored429
 
-empty400:
+empty428:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3797,7 +3797,7 @@ empty400:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none407
+	JEQ     none435
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3814,29 +3814,29 @@ empty400:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none407:
-stored401:
+none435:
+stored429:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result397
-	JMP  over399
+	JLT  result425
+	JMP  over427
 	MOVQ R8, results+24(FP)
 
-over399:
+over427:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower396:
+narrower424:
 	CMPQ R10, $0x00000020
-	JLT  narrower409
+	JLT  narrower437
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over412
+	JGE  over440
 
-result410:
+result438:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3846,7 +3846,7 @@ result410:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty413
+	JGE     empty441
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3858,9 +3858,9 @@ result410:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows416
+	JGE     rows444
 
-row415:
+row443:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3880,13 +3880,13 @@ row415:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row415
+	JLT        row443
 
-rows416:
+rows444:
 	CMPQ R11, DI
-	JGE  rows418
+	JGE  rows446
 
-row417:
+row445:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3902,14 +3902,14 @@ row417:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row417
+	JLT       row445
 
-rows418:
+rows446:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none419
+	JEQ           none447
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3942,17 +3942,17 @@ rows418:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none419:
-	JMP stored414
+none447:
+	JMP stored442
 
-empty413:
+empty441:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none420
+	JEQ     none448
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3965,29 +3965,29 @@ empty413:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none420:
-stored414:
+none448:
+stored442:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result410
-	JMP  over412
+	JLT  result438
+	JMP  over440
 	MOVQ R8, results+24(FP)
 
-over412:
+over440:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower409:
+narrower437:
 	CMPQ R10, $0x00000010
-	JLT  narrower422
+	JLT  narrower450
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over425
+	JGE  over453
 
-result423:
+result451:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3997,7 +3997,7 @@ result423:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty426
+	JGE     empty454
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -4007,9 +4007,9 @@ result423:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows429
+	JGE     rows457
 
-row428:
+row456:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -4023,13 +4023,13 @@ row428:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row428
+	JLT        row456
 
-rows429:
+rows457:
 	CMPQ R11, DI
-	JGE  rows431
+	JGE  rows459
 
-row430:
+row458:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -4040,13 +4040,13 @@ row430:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row430
+	JLT       row458
 
-rows431:
+rows459:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none432
+	JEQ           none460
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -4067,15 +4067,15 @@ rows431:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none432:
-	JMP stored427
+none460:
+	JMP stored455
 
-empty426:
+empty454:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none433
+	JEQ     none461
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -4086,32 +4086,32 @@ empty426:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none433:
-stored427:
+none461:
+stored455:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result423
-	JMP  over425
+	JLT  result451
+	JMP  over453
 	MOVQ R8, results+24(FP)
 
-over425:
+over453:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower422:
+narrower450:
 	TESTQ R10, R10
-	JLE   done434
+	JLE   done462
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over437
+	JGE   over465
 
-result435:
+result463:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -4121,7 +4121,7 @@ result435:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty438
+	JGE     empty466
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -4131,9 +4131,9 @@ result435:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows441
+	JGE     rows469
 
-row440:
+row468:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -4147,13 +4147,13 @@ row440:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row440
+	JLT        row468
 
-rows441:
+rows469:
 	CMPQ R11, DI
-	JGE  rows443
+	JGE  rows471
 
-row442:
+row470:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -4164,13 +4164,13 @@ row442:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row442
+	JLT       row470
 
-rows443:
+rows471:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none444
+	JEQ           none472
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -4192,15 +4192,15 @@ rows443:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none444:
-	JMP stored439
+none472:
+	JMP stored467
 
-empty438:
+empty466:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none445
+	JEQ      none473
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -4212,17 +4212,17 @@ empty438:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none445:
-stored439:
+none473:
+stored467:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result435
-	JMP  over437
+	JLT  result463
+	JMP  over465
 	MOVQ R8, results+24(FP)
 
-over437:
-done434:
+over465:
+done462:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -4389,9 +4389,9 @@ row10:
 
 rows11:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows15
 
-row12:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z16
@@ -4430,9 +4430,9 @@ row12:
 	VADDPD       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row12
+	JLT          row14
 
-rows13:
+rows15:
 	JMP summed7
 
 none9:
@@ -4441,9 +4441,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows19
 
-row14:
+row18:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4482,13 +4482,13 @@ row14:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row18
 
-rows15:
+rows19:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows21
 
-row16:
+row20:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4509,13 +4509,13 @@ row16:
 	VADDPD 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row16
+	JLT    row20
 
-rows17:
+rows21:
 summed7:
-summed18:
+summed22:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special20
+	JNE     special24
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4533,16 +4533,16 @@ summed18:
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
 
-stored19:
+stored23:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow25
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4559,13 +4559,13 @@ special20:
 	VMOVUPD Z13, 832(AX)
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
-	JMP     stored22
+	JMP     stored26
 
-narrow21:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip27
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty28
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   SI, X18, X18
@@ -4587,10 +4587,10 @@ narrow21:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty24:
-skip23:
+empty28:
+skip27:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip25
+	JEQ     skip29
 	VMOVUPD (AX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(AX), Z16
@@ -4624,103 +4624,103 @@ skip23:
 	VMOVUPD 960(AX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip25:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored27:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored29:
+skip29:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around30
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored31
 
 around30:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored31:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around32
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored33
 
 around32:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored33:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around34
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored35
 
 around34:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
 
 stored35:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around36
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
 	JMP       stored37
 
 around36:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
 
 stored37:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around38
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
 	JMP       stored39
 
 around38:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
 
 stored39:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around40
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
 	JMP       stored41
 
 around40:
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
+
+stored41:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around42
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored43:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around44
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored45
+
+around44:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored41:
-stored22:
-	JMP stored19
+stored45:
+stored26:
+	JMP stored23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed18
+	JNE       summed22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
+	JNE       around46
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -4737,9 +4737,9 @@ empty8:
 	VMOVDQU64 Z0, 832(AX)
 	VMOVDQU64 Z0, 896(AX)
 	VMOVDQU64 Z0, 960(AX)
-	JMP       stored43
+	JMP       stored47
 
-around42:
+around46:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -4757,8 +4757,8 @@ around42:
 	VMOVNTDQ Z0, 896(AX)
 	VMOVNTDQ Z0, 960(AX)
 
-stored43:
-	JMP stored19
+stored47:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -4771,24 +4771,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower45
+	JLT  narrower49
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over48
+	JGE  over52
 
-result46:
+result50:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few49
+	JLE   few53
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
+	JEQ   tooMany51
 
-few49:
+few53:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -4801,9 +4801,9 @@ few49:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty51
+	JGE     empty55
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none52
+	JEQ     none56
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4813,9 +4813,9 @@ few49:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows54
+	JGE     rows58
 
-row53:
+row57:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4848,13 +4848,13 @@ row53:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row53
+	JLT          row57
 
-rows54:
+rows58:
 	CMPQ R11, SI
-	JGE  rows56
+	JGE  rows62
 
-row55:
+row61:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z8
@@ -4877,20 +4877,20 @@ row55:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row55
+	JLT          row61
 
-rows56:
-	JMP summed50
+rows62:
+	JMP summed54
 
-none52:
+none56:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows66
 
-row57:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4913,13 +4913,13 @@ row57:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row57
+	JLT        row65
 
-rows58:
+rows66:
 	CMPQ R10, SI
-	JGE  rows60
+	JGE  rows68
 
-row59:
+row67:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4932,13 +4932,13 @@ row59:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row59
+	JLT    row67
 
-rows60:
-summed50:
-summed61:
+rows68:
+summed54:
+summed69:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special63
+	JNE     special71
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4948,16 +4948,16 @@ summed61:
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
 
-stored62:
+stored70:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result46
-	JMP  over48
+	JLT  result50
+	JMP  over52
 
-special63:
+special71:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow64
+	JEQ     narrow72
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4966,13 +4966,13 @@ special63:
 	VMOVUPD Z5, 320(AX)
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
-	JMP     stored65
+	JMP     stored73
 
-narrow64:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip74
 	SUBQ         BX, SI
-	JEQ          empty67
+	JEQ          empty75
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   SI, X19, X19
@@ -4986,10 +4986,10 @@ narrow64:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty67:
-skip66:
+empty75:
+skip74:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip76
 	VMOVUPD (AX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(AX), Z8
@@ -5007,59 +5007,59 @@ skip66:
 	VMOVUPD 448(AX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip68:
+skip76:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around77
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored70
+	JMP       stored78
 
-around69:
+around77:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored70:
+stored78:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around79
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored72
+	JMP       stored80
 
-around71:
+around79:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored72:
+stored80:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
+	JNE       around81
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored74
+	JMP       stored82
 
-around73:
+around81:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored74:
+stored82:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
+	JNE       around83
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z7, 448(AX)
-	JMP       stored76
+	JMP       stored84
 
-around75:
+around83:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored76:
-stored65:
-	JMP stored62
+stored84:
+stored73:
+	JMP stored70
 
-empty51:
+empty55:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed61
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
+	JNE       around85
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -5068,9 +5068,9 @@ empty51:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored78
+	JMP       stored86
 
-around77:
+around85:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -5080,37 +5080,37 @@ around77:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored78:
-	JMP stored62
+stored86:
+	JMP stored70
 
-tooMany47:
+tooMany51:
 	MOVQ DI, results+24(FP)
 
-over48:
+over52:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower45:
+narrower49:
 	CMPQ R9, $0x00000030
-	JLT  narrower80
+	JLT  narrower88
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over91
 
-result81:
+result89:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few84
+	JLE   few92
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany82
+	JEQ   tooMany90
 
-few84:
+few92:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -5121,9 +5121,9 @@ few84:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty86
+	JGE     empty94
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none87
+	JEQ     none95
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5133,9 +5133,9 @@ few84:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows89
+	JGE     rows97
 
-row88:
+row96:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5162,13 +5162,13 @@ row88:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row88
+	JLT          row96
 
-rows89:
+rows97:
 	CMPQ R11, SI
-	JGE  rows91
+	JGE  rows101
 
-row90:
+row100:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z6
@@ -5187,20 +5187,20 @@ row90:
 	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row90
+	JLT          row100
 
-rows91:
-	JMP summed85
+rows101:
+	JMP summed93
 
-none87:
+none95:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows93
+	JGE     rows105
 
-row92:
+row104:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5219,13 +5219,13 @@ row92:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row92
+	JLT        row104
 
-rows93:
+rows105:
 	CMPQ R10, SI
-	JGE  rows95
+	JGE  rows107
 
-row94:
+row106:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -5236,13 +5236,13 @@ row94:
 	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row94
+	JLT    row106
 
-rows95:
-summed85:
-summed96:
+rows107:
+summed93:
+summed108:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special98
+	JNE     special110
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -5250,29 +5250,29 @@ summed96:
 	VMOVUPD Z4, 256(AX)
 	VMOVUPD Z5, 320(AX)
 
-stored97:
+stored109:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result89
+	JMP  over91
 
-special98:
+special110:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow111
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
 	VMOVUPD Z4, 256(AX)
 	VMOVUPD Z5, 320(AX)
-	JMP     stored100
+	JMP     stored112
 
-narrow99:
+narrow111:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip113
 	SUBQ         BX, SI
-	JEQ          empty102
+	JEQ          empty114
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   SI, X20, X20
@@ -5284,10 +5284,10 @@ narrow99:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty102:
-skip101:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip115
 	VMOVUPD (AX), Z6
 	VADDPD  Z0, Z6, Z0
 	VMOVUPD 64(AX), Z6
@@ -5301,57 +5301,57 @@ skip101:
 	VMOVUPD 320(AX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip103:
+skip115:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
+	JNE       around116
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored105
+	JMP       stored117
 
-around104:
+around116:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored105:
+stored117:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around118
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored107
+	JMP       stored119
 
-around106:
+around118:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored107:
+stored119:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around120
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored109
+	JMP       stored121
 
-around108:
+around120:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored109:
-stored100:
-	JMP stored97
+stored121:
+stored112:
+	JMP stored109
 
-empty86:
+empty94:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed96
+	JNE       summed108
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around122
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
 	VMOVDQU64 Z0, 256(AX)
 	VMOVDQU64 Z0, 320(AX)
-	JMP       stored111
+	JMP       stored123
 
-around110:
+around122:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -5359,37 +5359,37 @@ around110:
 	VMOVNTDQ Z0, 256(AX)
 	VMOVNTDQ Z0, 320(AX)
 
-stored111:
-	JMP stored97
+stored123:
+	JMP stored109
 
-tooMany82:
+tooMany90:
 	MOVQ DI, results+24(FP)
 
-over83:
+over91:
 	ADDQ $0x00000180, R8
 	ADDQ $0x00000180, to+56(FP)
 	SUBQ $0x00000030, R9
 
-narrower80:
+narrower88:
 	CMPQ R9, $0x00000020
-	JLT  narrower113
+	JLT  narrower125
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over116
+	JGE  over128
 
-result114:
+result126:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few117
+	JLE   few129
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany115
+	JEQ   tooMany127
 
-few117:
+few129:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -5398,9 +5398,9 @@ few117:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty119
+	JGE     empty131
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none120
+	JEQ     none132
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5410,9 +5410,9 @@ few117:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows122
+	JGE     rows134
 
-row121:
+row133:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5433,13 +5433,13 @@ row121:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row121
+	JLT          row133
 
-rows122:
+rows134:
 	CMPQ R11, SI
-	JGE  rows124
+	JGE  rows138
 
-row123:
+row137:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z4
@@ -5454,20 +5454,20 @@ row123:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row123
+	JLT          row137
 
-rows124:
-	JMP summed118
+rows138:
+	JMP summed130
 
-none120:
+none132:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows126
+	JGE     rows142
 
-row125:
+row141:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5482,13 +5482,13 @@ row125:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row125
+	JLT        row141
 
-rows126:
+rows142:
 	CMPQ R10, SI
-	JGE  rows128
+	JGE  rows144
 
-row127:
+row143:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -5497,39 +5497,39 @@ row127:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row127
+	JLT    row143
 
-rows128:
-summed118:
-summed129:
+rows144:
+summed130:
+summed145:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special131
+	JNE     special147
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
 
-stored130:
+stored146:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result114
-	JMP  over116
+	JLT  result126
+	JMP  over128
 
-special131:
+special147:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow132
+	JEQ     narrow148
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
-	JMP     stored133
+	JMP     stored149
 
-narrow132:
+narrow148:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip134
+	JEQ          skip150
 	SUBQ         BX, SI
-	JEQ          empty135
+	JEQ          empty151
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   SI, X21, X21
@@ -5539,10 +5539,10 @@ narrow132:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty135:
-skip134:
+empty151:
+skip150:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip136
+	JEQ     skip152
 	VMOVUPD (AX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(AX), Z4
@@ -5552,89 +5552,89 @@ skip134:
 	VMOVUPD 192(AX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip136:
+skip152:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around153
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored138
+	JMP       stored154
 
-around137:
+around153:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored138:
+stored154:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around155
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored140
+	JMP       stored156
 
-around139:
+around155:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored140:
-stored133:
-	JMP stored130
+stored156:
+stored149:
+	JMP stored146
 
-empty119:
+empty131:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed129
+	JNE       summed145
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
+	JNE       around157
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored142
+	JMP       stored158
 
-around141:
+around157:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored142:
-	JMP stored130
+stored158:
+	JMP stored146
 
-tooMany115:
+tooMany127:
 	MOVQ DI, results+24(FP)
 
-over116:
+over128:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower113:
+narrower125:
 	CMPQ R9, $0x00000010
-	JLT  narrower144
+	JLT  narrower160
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over147
+	JGE  over163
 
-result145:
+result161:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few148
+	JLE   few164
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany146
+	JEQ   tooMany162
 
-few148:
+few164:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty150
+	JGE     empty166
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none151
+	JEQ     none167
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5644,9 +5644,9 @@ few148:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows153
+	JGE     rows169
 
-row152:
+row168:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5661,13 +5661,13 @@ row152:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row152
+	JLT          row168
 
-rows153:
+rows169:
 	CMPQ R11, SI
-	JGE  rows155
+	JGE  rows173
 
-row154:
+row172:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z2
@@ -5678,20 +5678,20 @@ row154:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row154
+	JLT          row172
 
-rows155:
-	JMP summed149
+rows173:
+	JMP summed165
 
-none151:
+none167:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows157
+	JGE     rows177
 
-row156:
+row176:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5702,48 +5702,48 @@ row156:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row156
+	JLT        row176
 
-rows157:
+rows177:
 	CMPQ R10, SI
-	JGE  rows159
+	JGE  rows179
 
-row158:
+row178:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row158
+	JLT    row178
 
-rows159:
-summed149:
-summed160:
+rows179:
+summed165:
+summed180:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special162
+	JNE     special182
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 
-stored161:
+stored181:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result145
-	JMP  over147
+	JLT  result161
+	JMP  over163
 
-special162:
+special182:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow163
+	JEQ     narrow183
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
-	JMP     stored164
+	JMP     stored184
 
-narrow163:
+narrow183:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip185
 	SUBQ         BX, SI
-	JEQ          empty166
+	JEQ          empty186
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   SI, X22, X22
@@ -5751,82 +5751,82 @@ narrow163:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty166:
-skip165:
+empty186:
+skip185:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip167
+	JEQ     skip187
 	VMOVUPD (AX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(AX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip167:
+skip187:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around188
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored169
+	JMP       stored189
 
-around168:
+around188:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored169:
-stored164:
-	JMP stored161
+stored189:
+stored184:
+	JMP stored181
 
-empty150:
+empty166:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed160
+	JNE       summed180
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around170
+	JNE       around190
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored171
+	JMP       stored191
 
-around170:
+around190:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored171:
-	JMP stored161
+stored191:
+	JMP stored181
 
-tooMany146:
+tooMany162:
 	MOVQ DI, results+24(FP)
 
-over147:
+over163:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower144:
+narrower160:
 	CMPQ R9, $0x00000008
-	JLT  narrower173
+	JLT  narrower193
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over176
+	JGE  over196
 
-result174:
+result194:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few177
+	JLE   few197
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany175
+	JEQ   tooMany195
 
-few177:
+few197:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty199
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none200
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -5836,9 +5836,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows182
+	JGE     rows202
 
-row181:
+row201:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -5850,13 +5850,13 @@ row181:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row181
+	JLT          row201
 
-rows182:
+rows202:
 	CMPQ R11, SI
-	JGE  rows184
+	JGE  rows206
 
-row183:
+row205:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z1
@@ -5865,20 +5865,20 @@ row183:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row183
+	JLT          row205
 
-rows184:
-	JMP summed178
+rows206:
+	JMP summed198
 
-none180:
+none200:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows186
+	JGE     rows210
 
-row185:
+row209:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -5887,124 +5887,124 @@ row185:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row185
+	JLT        row209
 
-rows186:
+rows210:
 	CMPQ R10, SI
-	JGE  rows188
+	JGE  rows212
 
-row187:
+row211:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row187
+	JLT    row211
 
-rows188:
-summed178:
-summed189:
+rows212:
+summed198:
+summed213:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special191
+	JNE     special215
 	VMOVUPD Z0, (AX)
 
-stored190:
+stored214:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result174
-	JMP  over176
+	JLT  result194
+	JMP  over196
 
-special191:
+special215:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow216
 	VMOVUPD Z0, (AX)
-	JMP     stored193
+	JMP     stored217
 
-narrow192:
+narrow216:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip218
 	SUBQ         BX, SI
-	JEQ          empty195
+	JEQ          empty219
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   SI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty195:
-skip194:
+empty219:
+skip218:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip196
+	JEQ     skip220
 	VMOVUPD (AX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip196:
+skip220:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around221
 	VMOVDQU64 Z0, (AX)
-	JMP       stored198
+	JMP       stored222
 
-around197:
+around221:
 	VMOVNTDQ Z0, (AX)
 
-stored198:
-stored193:
-	JMP stored190
+stored222:
+stored217:
+	JMP stored214
 
-empty179:
+empty199:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed189
+	JNE       summed213
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
+	JNE       around223
 	VMOVDQU64 Z0, (AX)
-	JMP       stored200
+	JMP       stored224
 
-around199:
+around223:
 	VMOVNTDQ Z0, (AX)
 
-stored200:
-	JMP stored190
+stored224:
+	JMP stored214
 
-tooMany175:
+tooMany195:
 	MOVQ DI, results+24(FP)
 
-over176:
+over196:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower173:
+narrower193:
 	TESTQ R9, R9
-	JLE   done201
+	JLE   done225
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over204
+	JGE   over228
 
-result202:
+result226:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few205
+	JLE   few229
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany203
+	JEQ   tooMany227
 
-few205:
+few229:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty207
+	JGE     empty231
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none208
+	JEQ     none232
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -6014,9 +6014,9 @@ few205:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows210
+	JGE     rows234
 
-row209:
+row233:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -6029,13 +6029,13 @@ row209:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row209
+	JLT          row233
 
-rows210:
+rows234:
 	CMPQ R10, SI
-	JGE  rows212
+	JGE  rows238
 
-row211:
+row237:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSD (R9), Z1
@@ -6045,20 +6045,20 @@ row211:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row211
+	JLT          row237
 
-rows212:
-	JMP summed206
+rows238:
+	JMP summed230
 
-none208:
+none232:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows214
+	JGE     rows242
 
-row213:
+row241:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -6068,74 +6068,74 @@ row213:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row213
+	JLT        row241
 
-rows214:
+rows242:
 	CMPQ R9, SI
-	JGE  rows216
+	JGE  rows244
 
-row215:
+row243:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row215
+	JLT       row243
 
-rows216:
-summed206:
-summed217:
+rows244:
+summed230:
+summed245:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special219
+	JNE     special247
 	VMOVUPD Z0, K1, (AX)
 
-stored218:
+stored246:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result226
+	JMP  over228
 
-special219:
+special247:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow220
+	JEQ     narrow248
 	VMOVUPD Z0, K1, (AX)
-	JMP     stored221
+	JMP     stored249
 
-narrow220:
+narrow248:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip222
+	JEQ          skip250
 	SUBQ         BX, SI
-	JEQ          empty223
+	JEQ          empty251
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SDQ   SI, X24, X24
 	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty223:
-skip222:
+empty251:
+skip250:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip224
+	JEQ       skip252
 	VMOVUPD.Z (AX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip224:
+skip252:
 	VMOVUPD Z0, K1, (AX)
 
-stored221:
-	JMP stored218
+stored249:
+	JMP stored246
 
-empty207:
-	JMP summed217
-	JMP stored218
+empty231:
+	JMP summed245
+	JMP stored246
 
-tooMany203:
+tooMany227:
 	MOVQ DI, results+24(FP)
 
-over204:
-done201:
+over228:
+done225:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -6150,33 +6150,33 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none225
+	JEQ   none253
 	SUBQ  positions+32(FP), AX
 
-none225:
+none253:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile226:
+tile254:
 	CMPQ R10, $0x00000080
-	JLT  narrower227
+	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over230
+	JGE  over258
 
-result228:
+result256:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few231
+	JLE   few259
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany229
+	JEQ   tooMany257
 
-few231:
+few259:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6197,7 +6197,7 @@ few231:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty232
+	JGE     empty260
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6207,9 +6207,9 @@ few231:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows262
 
-row233:
+row261:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6284,13 +6284,13 @@ row233:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row261
 
-rows234:
+rows262:
 	CMPQ R13, DI
-	JGE  rows236
+	JGE  rows264
 
-row235:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6347,12 +6347,12 @@ row235:
 	VADDPD       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row235
+	JLT          row263
 
-rows236:
-summed237:
+rows264:
+summed265:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special239
+	JNE     special267
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6370,16 +6370,16 @@ summed237:
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
 
-stored238:
+stored266:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result228
-	JMP  over230
+	JLT  result256
+	JMP  over258
 
-special239:
+special267:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow240
+	JEQ     narrow268
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6396,13 +6396,13 @@ special239:
 	VMOVUPD Z13, 832(BX)
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
-	JMP     stored241
+	JMP     stored269
 
-narrow240:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip242
+	JEQ          skip270
 	SUBQ         SI, DI
-	JEQ          empty243
+	JEQ          empty271
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   DI, X18, X18
@@ -6424,10 +6424,10 @@ narrow240:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty243:
-skip242:
+empty271:
+skip270:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip244
+	JEQ     skip272
 	VMOVUPD (BX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(BX), Z16
@@ -6461,103 +6461,103 @@ skip242:
 	VMOVUPD 960(BX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip244:
+skip272:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around273
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored246
+	JMP       stored274
 
-around245:
+around273:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored246:
+stored274:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around275
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored248
+	JMP       stored276
 
-around247:
+around275:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored248:
+stored276:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around277
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored250
+	JMP       stored278
 
-around249:
+around277:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored250:
+stored278:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around251
+	JNE       around279
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored252
+	JMP       stored280
 
-around251:
+around279:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored252:
+stored280:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around281
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored254
+	JMP       stored282
 
-around253:
+around281:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored254:
+stored282:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around255
+	JNE       around283
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored256
+	JMP       stored284
 
-around255:
+around283:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored256:
+stored284:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around257
+	JNE       around285
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored258
+	JMP       stored286
 
-around257:
+around285:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored258:
+stored286:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around259
+	JNE       around287
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored260
+	JMP       stored288
 
-around259:
+around287:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored260:
-stored241:
-	JMP stored238
+stored288:
+stored269:
+	JMP stored266
 
-empty232:
+empty260:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed237
+	JNE       summed265
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around261
+	JNE       around289
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6574,9 +6574,9 @@ empty232:
 	VMOVDQU64 Z0, 832(BX)
 	VMOVDQU64 Z0, 896(BX)
 	VMOVDQU64 Z0, 960(BX)
-	JMP       stored262
+	JMP       stored290
 
-around261:
+around289:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6594,38 +6594,38 @@ around261:
 	VMOVNTDQ Z0, 896(BX)
 	VMOVNTDQ Z0, 960(BX)
 
-stored262:
-	JMP stored238
+stored290:
+	JMP stored266
 
-tooMany229:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over230:
+over258:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile226
+	JMP  tile254
 
-narrower227:
+narrower255:
 	CMPQ R10, $0x00000040
-	JLT  narrower264
+	JLT  narrower292
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over267
+	JGE  over295
 
-result265:
+result293:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few268
+	JLE   few296
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany266
+	JEQ   tooMany294
 
-few268:
+few296:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6638,7 +6638,7 @@ few268:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty269
+	JGE     empty297
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6648,9 +6648,9 @@ few268:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows271
+	JGE     rows299
 
-row270:
+row298:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6693,13 +6693,13 @@ row270:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row270
+	JLT          row298
 
-rows271:
+rows299:
 	CMPQ R13, DI
-	JGE  rows273
+	JGE  rows301
 
-row272:
+row300:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6732,12 +6732,12 @@ row272:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row272
+	JLT          row300
 
-rows273:
-summed274:
+rows301:
+summed302:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special276
+	JNE     special304
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6747,16 +6747,16 @@ summed274:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 
-stored275:
+stored303:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result293
+	JMP  over295
 
-special276:
+special304:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow277
+	JEQ     narrow305
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6765,13 +6765,13 @@ special276:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored278
+	JMP     stored306
 
-narrow277:
+narrow305:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip279
+	JEQ          skip307
 	SUBQ         SI, DI
-	JEQ          empty280
+	JEQ          empty308
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   DI, X19, X19
@@ -6785,10 +6785,10 @@ narrow277:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty280:
-skip279:
+empty308:
+skip307:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip281
+	JEQ     skip309
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -6806,59 +6806,59 @@ skip279:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip281:
+skip309:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
+	JNE       around310
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored283
+	JMP       stored311
 
-around282:
+around310:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored283:
+stored311:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around284
+	JNE       around312
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored285
+	JMP       stored313
 
-around284:
+around312:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored285:
+stored313:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
+	JNE       around314
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored287
+	JMP       stored315
 
-around286:
+around314:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored287:
+stored315:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
+	JNE       around316
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored289
+	JMP       stored317
 
-around288:
+around316:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored289:
-stored278:
-	JMP stored275
+stored317:
+stored306:
+	JMP stored303
 
-empty269:
+empty297:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed274
+	JNE       summed302
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around318
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6867,9 +6867,9 @@ empty269:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored291
+	JMP       stored319
 
-around290:
+around318:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6879,37 +6879,37 @@ around290:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored291:
-	JMP stored275
+stored319:
+	JMP stored303
 
-tooMany266:
+tooMany294:
 	MOVQ R8, results+24(FP)
 
-over267:
+over295:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower264:
+narrower292:
 	CMPQ R10, $0x00000020
-	JLT  narrower293
+	JLT  narrower321
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over296
+	JGE  over324
 
-result294:
+result322:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few297
+	JLE   few325
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany295
+	JEQ   tooMany323
 
-few297:
+few325:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6918,7 +6918,7 @@ few297:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty298
+	JGE     empty326
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6928,9 +6928,9 @@ few297:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows300
+	JGE     rows328
 
-row299:
+row327:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6957,13 +6957,13 @@ row299:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row299
+	JLT          row327
 
-rows300:
+rows328:
 	CMPQ R13, DI
-	JGE  rows302
+	JGE  rows330
 
-row301:
+row329:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6984,38 +6984,38 @@ row301:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row301
+	JLT          row329
 
-rows302:
-summed303:
+rows330:
+summed331:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special305
+	JNE     special333
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 
-stored304:
+stored332:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result294
-	JMP  over296
+	JLT  result322
+	JMP  over324
 
-special305:
+special333:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow306
+	JEQ     narrow334
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored307
+	JMP     stored335
 
-narrow306:
+narrow334:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip336
 	SUBQ         SI, DI
-	JEQ          empty309
+	JEQ          empty337
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   DI, X20, X20
@@ -7025,10 +7025,10 @@ narrow306:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty309:
-skip308:
+empty337:
+skip336:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip310
+	JEQ     skip338
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -7038,87 +7038,87 @@ skip308:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip310:
+skip338:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around311
+	JNE       around339
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored312
+	JMP       stored340
 
-around311:
+around339:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored312:
+stored340:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around313
+	JNE       around341
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored314
+	JMP       stored342
 
-around313:
+around341:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored314:
-stored307:
-	JMP stored304
+stored342:
+stored335:
+	JMP stored332
 
-empty298:
+empty326:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed303
+	JNE       summed331
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around315
+	JNE       around343
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored316
+	JMP       stored344
 
-around315:
+around343:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored316:
-	JMP stored304
+stored344:
+	JMP stored332
 
-tooMany295:
+tooMany323:
 	MOVQ R8, results+24(FP)
 
-over296:
+over324:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower293:
+narrower321:
 	CMPQ R10, $0x00000010
-	JLT  narrower318
+	JLT  narrower346
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over321
+	JGE  over349
 
-result319:
+result347:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few322
+	JLE   few350
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany320
+	JEQ   tooMany348
 
-few322:
+few350:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty323
+	JGE     empty351
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7128,9 +7128,9 @@ few322:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows325
+	JGE     rows353
 
-row324:
+row352:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7149,13 +7149,13 @@ row324:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row324
+	JLT          row352
 
-rows325:
+rows353:
 	CMPQ R13, DI
-	JGE  rows327
+	JGE  rows355
 
-row326:
+row354:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7170,34 +7170,34 @@ row326:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row326
+	JLT          row354
 
-rows327:
-summed328:
+rows355:
+summed356:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special330
+	JNE     special358
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 
-stored329:
+stored357:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result319
-	JMP  over321
+	JLT  result347
+	JMP  over349
 
-special330:
+special358:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow331
+	JEQ     narrow359
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored332
+	JMP     stored360
 
-narrow331:
+narrow359:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip361
 	SUBQ         SI, DI
-	JEQ          empty334
+	JEQ          empty362
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   DI, X21, X21
@@ -7205,80 +7205,80 @@ narrow331:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty334:
-skip333:
+empty362:
+skip361:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip335
+	JEQ     skip363
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip335:
+skip363:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around336
+	JNE       around364
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored337
+	JMP       stored365
 
-around336:
+around364:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored337:
-stored332:
-	JMP stored329
+stored365:
+stored360:
+	JMP stored357
 
-empty323:
+empty351:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed328
+	JNE       summed356
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
+	JNE       around366
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored339
+	JMP       stored367
 
-around338:
+around366:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored339:
-	JMP stored329
+stored367:
+	JMP stored357
 
-tooMany320:
+tooMany348:
 	MOVQ R8, results+24(FP)
 
-over321:
+over349:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower318:
+narrower346:
 	CMPQ R10, $0x00000008
-	JLT  narrower341
+	JLT  narrower369
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over344
+	JGE  over372
 
-result342:
+result370:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few345
+	JLE   few373
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany343
+	JEQ   tooMany371
 
-few345:
+few373:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty346
+	JGE     empty374
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7288,9 +7288,9 @@ few345:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows348
+	JGE     rows376
 
-row347:
+row375:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7305,13 +7305,13 @@ row347:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row347
+	JLT          row375
 
-rows348:
+rows376:
 	CMPQ R13, DI
-	JGE  rows350
+	JGE  rows378
 
-row349:
+row377:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7323,109 +7323,109 @@ row349:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row349
+	JLT          row377
 
-rows350:
-summed351:
+rows378:
+summed379:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special353
+	JNE     special381
 	VMOVUPD Z0, (BX)
 
-stored352:
+stored380:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result342
-	JMP  over344
+	JLT  result370
+	JMP  over372
 
-special353:
+special381:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow354
+	JEQ     narrow382
 	VMOVUPD Z0, (BX)
-	JMP     stored355
+	JMP     stored383
 
-narrow354:
+narrow382:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip356
+	JEQ          skip384
 	SUBQ         SI, DI
-	JEQ          empty357
+	JEQ          empty385
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   DI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty357:
-skip356:
+empty385:
+skip384:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip358
+	JEQ     skip386
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip358:
+skip386:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around359
+	JNE       around387
 	VMOVDQU64 Z0, (BX)
-	JMP       stored360
+	JMP       stored388
 
-around359:
+around387:
 	VMOVNTDQ Z0, (BX)
 
-stored360:
-stored355:
-	JMP stored352
+stored388:
+stored383:
+	JMP stored380
 
-empty346:
+empty374:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed351
+	JNE       summed379
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around361
+	JNE       around389
 	VMOVDQU64 Z0, (BX)
-	JMP       stored362
+	JMP       stored390
 
-around361:
+around389:
 	VMOVNTDQ Z0, (BX)
 
-stored362:
-	JMP stored352
+stored390:
+	JMP stored380
 
-tooMany343:
+tooMany371:
 	MOVQ R8, results+24(FP)
 
-over344:
+over372:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower341:
+narrower369:
 	TESTQ R10, R10
-	JLE   done363
+	JLE   done391
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over366
+	JGE   over394
 
-result364:
+result392:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few367
+	JLE   few395
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany365
+	JEQ   tooMany393
 
-few367:
+few395:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty396
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7435,9 +7435,9 @@ few367:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows370
+	JGE     rows398
 
-row369:
+row397:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7452,13 +7452,13 @@ row369:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row369
+	JLT          row397
 
-rows370:
+rows398:
 	CMPQ R13, DI
-	JGE  rows372
+	JGE  rows400
 
-row371:
+row399:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7470,60 +7470,60 @@ row371:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row371
+	JLT          row399
 
-rows372:
-summed373:
+rows400:
+summed401:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special375
+	JNE     special403
 	VMOVUPD Z0, K1, (BX)
 
-stored374:
+stored402:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result392
+	JMP  over394
 
-special375:
+special403:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow376
+	JEQ     narrow404
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored377
+	JMP     stored405
 
-narrow376:
+narrow404:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip378
+	JEQ          skip406
 	SUBQ         SI, DI
-	JEQ          empty379
+	JEQ          empty407
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   DI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty379:
-skip378:
+empty407:
+skip406:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip380
+	JEQ       skip408
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip380:
+skip408:
 	VMOVUPD Z0, K1, (BX)
 
-stored377:
-	JMP stored374
+stored405:
+	JMP stored402
 
-empty368:
-	JMP summed373
-	JMP stored374
+empty396:
+	JMP summed401
+	JMP stored402
 
-tooMany365:
+tooMany393:
 	MOVQ R8, results+24(FP)
 
-over366:
-done363:
+over394:
+done391:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -7538,22 +7538,22 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none381
+	JEQ   none409
 	SUBQ  positions+32(FP), AX
 
-none381:
+none409:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile382:
+tile410:
 	CMPQ R10, $0x00000040
-	JLT  narrower383
+	JLT  narrower411
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over386
+	JGE  over414
 
-result384:
+result412:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7563,7 +7563,7 @@ result384:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty387
+	JGE     empty415
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7587,9 +7587,9 @@ result384:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows390
+	JGE     rows418
 
-row389:
+row417:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7645,13 +7645,13 @@ row389:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row389
+	JLT        row417
 
-rows390:
+rows418:
 	CMPQ R11, DI
-	JGE  rows392
+	JGE  rows420
 
-row391:
+row419:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -7697,9 +7697,9 @@ row391:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row391
+	JLT       row419
 
-rows392:
+rows420:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -7710,7 +7710,7 @@ rows392:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none393
+	JEQ        none421
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7759,10 +7759,10 @@ rows392:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(DI)
 
-none393:
-	JMP stored388
+none421:
+	JMP stored416
 
-empty387:
+empty415:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7781,7 +7781,7 @@ empty387:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none394
+	JEQ     none422
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7798,30 +7798,30 @@ empty387:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none394:
-stored388:
+none422:
+stored416:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result412
+	JMP  over414
 	MOVQ R8, results+24(FP)
 
-over386:
+over414:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile382
+	JMP  tile410
 
-narrower383:
+narrower411:
 	CMPQ R10, $0x00000020
-	JLT  narrower396
+	JLT  narrower424
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over399
+	JGE  over427
 
-result397:
+result425:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7831,7 +7831,7 @@ result397:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty400
+	JGE     empty428
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7847,9 +7847,9 @@ result397:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows403
+	JGE     rows431
 
-row402:
+row430:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7881,13 +7881,13 @@ row402:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row402
+	JLT        row430
 
-rows403:
+rows431:
 	CMPQ R11, DI
-	JGE  rows405
+	JGE  rows433
 
-row404:
+row432:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -7913,16 +7913,16 @@ row404:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row404
+	JLT       row432
 
-rows405:
+rows433:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none406
+	JEQ        none434
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7951,10 +7951,10 @@ rows405:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(DI)
 
-none406:
-	JMP stored401
+none434:
+	JMP stored429
 
-empty400:
+empty428:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7965,7 +7965,7 @@ empty400:
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none407
+	JEQ     none435
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7978,29 +7978,29 @@ empty400:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none407:
-stored401:
+none435:
+stored429:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result397
-	JMP  over399
+	JLT  result425
+	JMP  over427
 	MOVQ R8, results+24(FP)
 
-over399:
+over427:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower396:
+narrower424:
 	CMPQ R10, $0x00000010
-	JLT  narrower409
+	JLT  narrower437
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over412
+	JGE  over440
 
-result410:
+result438:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8010,7 +8010,7 @@ result410:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty413
+	JGE     empty441
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -8022,9 +8022,9 @@ result410:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows416
+	JGE     rows444
 
-row415:
+row443:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8044,13 +8044,13 @@ row415:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row415
+	JLT        row443
 
-rows416:
+rows444:
 	CMPQ R11, DI
-	JGE  rows418
+	JGE  rows446
 
-row417:
+row445:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -8066,14 +8066,14 @@ row417:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row417
+	JLT       row445
 
-rows418:
+rows446:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none419
+	JEQ        none447
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8092,17 +8092,17 @@ rows418:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(DI)
 
-none419:
-	JMP stored414
+none447:
+	JMP stored442
 
-empty413:
+empty441:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none420
+	JEQ     none448
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8113,29 +8113,29 @@ empty413:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none420:
-stored414:
+none448:
+stored442:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result410
-	JMP  over412
+	JLT  result438
+	JMP  over440
 	MOVQ R8, results+24(FP)
 
-over412:
+over440:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower409:
+narrower437:
 	CMPQ R10, $0x00000008
-	JLT  narrower422
+	JLT  narrower450
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over425
+	JGE  over453
 
-result423:
+result451:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8145,7 +8145,7 @@ result423:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty426
+	JGE     empty454
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -8155,9 +8155,9 @@ result423:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows429
+	JGE     rows457
 
-row428:
+row456:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8171,13 +8171,13 @@ row428:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row428
+	JLT        row456
 
-rows429:
+rows457:
 	CMPQ R11, DI
-	JGE  rows431
+	JGE  rows459
 
-row430:
+row458:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -8188,13 +8188,13 @@ row430:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row430
+	JLT       row458
 
-rows431:
+rows459:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none432
+	JEQ        none460
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8208,15 +8208,15 @@ rows431:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (DI)
 
-none432:
-	JMP stored427
+none460:
+	JMP stored455
 
-empty426:
+empty454:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none433
+	JEQ     none461
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8226,32 +8226,32 @@ empty426:
 	ADDQ    DI, SI
 	VMOVUPD Z17, (SI)
 
-none433:
-stored427:
+none461:
+stored455:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result423
-	JMP  over425
+	JLT  result451
+	JMP  over453
 	MOVQ R8, results+24(FP)
 
-over425:
+over453:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower422:
+narrower450:
 	TESTQ R10, R10
-	JLE   done434
+	JLE   done462
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over437
+	JGE   over465
 
-result435:
+result463:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8261,7 +8261,7 @@ result435:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty438
+	JGE     empty466
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -8271,9 +8271,9 @@ result435:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows441
+	JGE     rows469
 
-row440:
+row468:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8287,13 +8287,13 @@ row440:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row440
+	JLT        row468
 
-rows441:
+rows469:
 	CMPQ R11, DI
-	JGE  rows443
+	JGE  rows471
 
-row442:
+row470:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -8304,13 +8304,13 @@ row442:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row442
+	JLT       row470
 
-rows443:
+rows471:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none444
+	JEQ        none472
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8324,15 +8324,15 @@ rows443:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (DI)
 
-none444:
-	JMP stored439
+none472:
+	JMP stored467
 
-empty438:
+empty466:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none445
+	JEQ     none473
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8342,17 +8342,17 @@ empty438:
 	ADDQ    DI, SI
 	VMOVUPD Z17, K1, (SI)
 
-none445:
-stored439:
+none473:
+stored467:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result435
-	JMP  over437
+	JLT  result463
+	JMP  over465
 	MOVQ R8, results+24(FP)
 
-over437:
-done434:
+over465:
+done462:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -8406,185 +8406,208 @@ result3:
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	VPXORD  Z17, Z17, Z17
-	VPXORD  Z18, Z18, Z18
-	VPXORD  Z19, Z19, Z19
-	VPXORD  Z20, Z20, Z20
-	VPXORD  Z21, Z21, Z21
-	CMPQ    BX, SI
-	JGE     empty8
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	CMPQ   BX, SI
+	JGE    empty8
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none9
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip10
+	ADDQ   R10, R10
+
+skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide13
 	VPBROADCASTW.Z (R10), K1, Z22
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z6, Z6
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z7, Z7
-	PREFETCHT0     (R8)(R13*1)
-	VMOVDQU32      64(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z8, Z8
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z9, Z9
-	PREFETCHT0     64(R8)(R13*1)
-	VMOVDQU32      128(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z10, Z10
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z11, Z11
-	PREFETCHT0     128(R8)(R13*1)
-	VMOVDQU32      192(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z12, Z12
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z13, Z13
-	PREFETCHT0     192(R8)(R13*1)
-	VMOVDQU32      256(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z14, Z14
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z15, Z15
-	PREFETCHT0     256(R8)(R13*1)
-	VMOVDQU32      320(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z16, Z16
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z17, Z17
-	PREFETCHT0     320(R8)(R13*1)
-	VMOVDQU32      384(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z18, Z18
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z19, Z19
-	PREFETCHT0     384(R8)(R13*1)
-	VMOVDQU32      448(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z20, Z20
-	VMULPS         Z24, Z22, Z22
-	VADDPS         Z22, Z21, Z21
-	PREFETCHT0     448(R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row10
+	JMP            factor14
 
-rows11:
+wide13:
+	VBROADCASTSS (R10), Z22
+	ADDQ         $0x04, R10
+
+factor14:
+	VMOVDQU32  (R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z6, Z6
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z7, Z7
+	PREFETCHT0 (R8)(R13*1)
+	VMOVDQU32  64(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z8, Z8
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z9, Z9
+	PREFETCHT0 64(R8)(R13*1)
+	VMOVDQU32  128(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z10, Z10
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z11, Z11
+	PREFETCHT0 128(R8)(R13*1)
+	VMOVDQU32  192(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z12, Z12
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z13, Z13
+	PREFETCHT0 192(R8)(R13*1)
+	VMOVDQU32  256(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z14, Z14
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z15, Z15
+	PREFETCHT0 256(R8)(R13*1)
+	VMOVDQU32  320(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z16, Z16
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z17, Z17
+	PREFETCHT0 320(R8)(R13*1)
+	VMOVDQU32  384(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z18, Z18
+	VMULPS     Z24, Z22, Z23
+	VADDPS     Z23, Z19, Z19
+	PREFETCHT0 384(R8)(R13*1)
+	VMOVDQU32  448(R8)(R12*1), Z24
+	VPSLLD     $0x10, Z24, Z23
+	VPANDD     Z1, Z24, Z24
+	VMULPS     Z23, Z22, Z23
+	VADDPS     Z23, Z20, Z20
+	VMULPS     Z24, Z22, Z22
+	VADDPS     Z22, Z21, Z21
+	PREFETCHT0 448(R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row11
+
+rows12:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows16
 
-row12:
+row15:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide17
 	VPBROADCASTW.Z (R10), K1, Z22
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z6, Z6
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z7, Z7
-	VMOVDQU32      64(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z8, Z8
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z9, Z9
-	VMOVDQU32      128(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z10, Z10
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z11, Z11
-	VMOVDQU32      192(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z12, Z12
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z13, Z13
-	VMOVDQU32      256(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z14, Z14
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z15, Z15
-	VMOVDQU32      320(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z16, Z16
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z17, Z17
-	VMOVDQU32      384(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z18, Z18
-	VMULPS         Z24, Z22, Z23
-	VADDPS         Z23, Z19, Z19
-	VMOVDQU32      448(R8)(R12*1), Z24
-	VPSLLD         $0x10, Z24, Z23
-	VPANDD         Z1, Z24, Z24
-	VMULPS         Z23, Z22, Z23
-	VADDPS         Z23, Z20, Z20
-	VMULPS         Z24, Z22, Z22
-	VADDPS         Z22, Z21, Z21
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row12
+	JMP            factor18
 
-rows13:
+wide17:
+	VBROADCASTSS (R10), Z22
+	ADDQ         $0x04, R10
+
+factor18:
+	VMOVDQU32 (R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z6, Z6
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z7, Z7
+	VMOVDQU32 64(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z8, Z8
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z9, Z9
+	VMOVDQU32 128(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z10, Z10
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z11, Z11
+	VMOVDQU32 192(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z12, Z12
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z13, Z13
+	VMOVDQU32 256(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z14, Z14
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z15, Z15
+	VMOVDQU32 320(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z16, Z16
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z17, Z17
+	VMOVDQU32 384(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z18, Z18
+	VMULPS    Z24, Z22, Z23
+	VADDPS    Z23, Z19, Z19
+	VMOVDQU32 448(R8)(R12*1), Z24
+	VPSLLD    $0x10, Z24, Z23
+	VPANDD    Z1, Z24, Z24
+	VMULPS    Z23, Z22, Z23
+	VADDPS    Z23, Z20, Z20
+	VMULPS    Z24, Z22, Z22
+	VADDPS    Z22, Z21, Z21
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row15
+
+rows16:
 	JMP summed7
 
 none9:
@@ -8593,9 +8616,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows20
 
-row14:
+row19:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8650,13 +8673,13 @@ row14:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row19
 
-rows15:
+rows20:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows22
 
-row16:
+row21:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z23
@@ -8701,13 +8724,13 @@ row16:
 	VADDPS    Z23, Z21, Z21
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row16
+	JLT       row21
 
-rows17:
+rows22:
 summed7:
-summed18:
+summed23:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special20
+	JNE       special25
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -8813,16 +8836,16 @@ summed18:
 	VPERMT2W  Z23, Z0, Z22
 	VMOVUPS   Z22, 448(AX)
 
-stored19:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special25:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow21
+	JEQ       narrow26
 	VMOVDQU32 lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (AX)
@@ -8871,13 +8894,13 @@ special20:
 	VMOVDQU32 upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(AX)
-	JMP       stored22
+	JMP       stored27
 
-narrow21:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip28
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty29
 	SHRQ         $0x03, SI
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   SI, X25, X25
@@ -8899,10 +8922,10 @@ narrow21:
 	VDIVPS       Z22, Z20, Z20
 	VDIVPS       Z22, Z21, Z21
 
-empty24:
-skip23:
+empty29:
+skip28:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip25
+	JEQ       skip30
 	VMOVDQU32 (AX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -8944,7 +8967,7 @@ skip23:
 	VADDPS    Z20, Z22, Z20
 	VADDPS    Z21, Z23, Z21
 
-skip25:
+skip30:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -8958,14 +8981,14 @@ skip25:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around31
 	VMOVDQU64 Z22, (AX)
-	JMP       stored27
+	JMP       stored32
 
-around26:
+around31:
 	VMOVNTDQ Z22, (AX)
 
-stored27:
+stored32:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -8979,14 +9002,14 @@ stored27:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around33
 	VMOVDQU64 Z22, 64(AX)
-	JMP       stored29
+	JMP       stored34
 
-around28:
+around33:
 	VMOVNTDQ Z22, 64(AX)
 
-stored29:
+stored34:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -9000,14 +9023,14 @@ stored29:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around35
 	VMOVDQU64 Z22, 128(AX)
-	JMP       stored31
+	JMP       stored36
 
-around30:
+around35:
 	VMOVNTDQ Z22, 128(AX)
 
-stored31:
+stored36:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -9021,14 +9044,14 @@ stored31:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around37
 	VMOVDQU64 Z22, 192(AX)
-	JMP       stored33
+	JMP       stored38
 
-around32:
+around37:
 	VMOVNTDQ Z22, 192(AX)
 
-stored33:
+stored38:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -9042,14 +9065,14 @@ stored33:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around39
 	VMOVDQU64 Z22, 256(AX)
-	JMP       stored35
+	JMP       stored40
 
-around34:
+around39:
 	VMOVNTDQ Z22, 256(AX)
 
-stored35:
+stored40:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -9063,14 +9086,14 @@ stored35:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around41
 	VMOVDQU64 Z22, 320(AX)
-	JMP       stored37
+	JMP       stored42
 
-around36:
+around41:
 	VMOVNTDQ Z22, 320(AX)
 
-stored37:
+stored42:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -9084,14 +9107,14 @@ stored37:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around43
 	VMOVDQU64 Z22, 384(AX)
-	JMP       stored39
+	JMP       stored44
 
-around38:
+around43:
 	VMOVNTDQ Z22, 384(AX)
 
-stored39:
+stored44:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -9105,22 +9128,22 @@ stored39:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
+	JNE       around45
 	VMOVDQU64 Z22, 448(AX)
-	JMP       stored41
+	JMP       stored46
 
-around40:
+around45:
 	VMOVNTDQ Z22, 448(AX)
 
-stored41:
-stored22:
-	JMP stored19
+stored46:
+stored27:
+	JMP stored24
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed18
+	JNE       summed23
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
+	JNE       around47
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
 	VMOVDQU64 Z6, 128(AX)
@@ -9129,9 +9152,9 @@ empty8:
 	VMOVDQU64 Z6, 320(AX)
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z6, 448(AX)
-	JMP       stored43
+	JMP       stored48
 
-around42:
+around47:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 	VMOVNTDQ Z6, 128(AX)
@@ -9141,8 +9164,8 @@ around42:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z6, 448(AX)
 
-stored43:
-	JMP stored19
+stored48:
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -9151,155 +9174,178 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip44
+	JEQ   skip49
 	ADDQ  $0x00000200, to+56(FP)
 
-skip44:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower46
+	JLT  narrower51
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over49
+	JGE  over54
 
-result47:
+result52:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few50
+	JLE   few55
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany48
+	JEQ   tooMany53
 
-few50:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	CMPQ    BX, SI
-	JGE     empty52
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few55:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	CMPQ   BX, SI
+	JGE    empty57
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none58
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip59
+	ADDQ   R10, R10
+
+skip59:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows55
+	JGE     rows61
 
-row54:
+row60:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide62
 	VPBROADCASTW.Z (R10), K1, Z14
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z6, Z6
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z7, Z7
-	PREFETCHT0     (R8)(R13*1)
-	VMOVDQU32      64(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z8, Z8
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z9, Z9
-	PREFETCHT0     64(R8)(R13*1)
-	VMOVDQU32      128(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z10, Z10
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z11, Z11
-	PREFETCHT0     128(R8)(R13*1)
-	VMOVDQU32      192(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z12, Z12
-	VMULPS         Z16, Z14, Z14
-	VADDPS         Z14, Z13, Z13
-	PREFETCHT0     192(R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row54
+	JMP            factor63
 
-rows55:
+wide62:
+	VBROADCASTSS (R10), Z14
+	ADDQ         $0x04, R10
+
+factor63:
+	VMOVDQU32  (R8)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z15
+	VPANDD     Z1, Z16, Z16
+	VMULPS     Z15, Z14, Z15
+	VADDPS     Z15, Z6, Z6
+	VMULPS     Z16, Z14, Z15
+	VADDPS     Z15, Z7, Z7
+	PREFETCHT0 (R8)(R13*1)
+	VMOVDQU32  64(R8)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z15
+	VPANDD     Z1, Z16, Z16
+	VMULPS     Z15, Z14, Z15
+	VADDPS     Z15, Z8, Z8
+	VMULPS     Z16, Z14, Z15
+	VADDPS     Z15, Z9, Z9
+	PREFETCHT0 64(R8)(R13*1)
+	VMOVDQU32  128(R8)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z15
+	VPANDD     Z1, Z16, Z16
+	VMULPS     Z15, Z14, Z15
+	VADDPS     Z15, Z10, Z10
+	VMULPS     Z16, Z14, Z15
+	VADDPS     Z15, Z11, Z11
+	PREFETCHT0 128(R8)(R13*1)
+	VMOVDQU32  192(R8)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z15
+	VPANDD     Z1, Z16, Z16
+	VMULPS     Z15, Z14, Z15
+	VADDPS     Z15, Z12, Z12
+	VMULPS     Z16, Z14, Z14
+	VADDPS     Z14, Z13, Z13
+	PREFETCHT0 192(R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row60
+
+rows61:
 	CMPQ R11, SI
-	JGE  rows57
+	JGE  rows65
 
-row56:
+row64:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide66
 	VPBROADCASTW.Z (R10), K1, Z14
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z6, Z6
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z7, Z7
-	VMOVDQU32      64(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z8, Z8
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z9, Z9
-	VMOVDQU32      128(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z10, Z10
-	VMULPS         Z16, Z14, Z15
-	VADDPS         Z15, Z11, Z11
-	VMOVDQU32      192(R8)(R12*1), Z16
-	VPSLLD         $0x10, Z16, Z15
-	VPANDD         Z1, Z16, Z16
-	VMULPS         Z15, Z14, Z15
-	VADDPS         Z15, Z12, Z12
-	VMULPS         Z16, Z14, Z14
-	VADDPS         Z14, Z13, Z13
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row56
+	JMP            factor67
 
-rows57:
-	JMP summed51
+wide66:
+	VBROADCASTSS (R10), Z14
+	ADDQ         $0x04, R10
 
-none53:
+factor67:
+	VMOVDQU32 (R8)(R12*1), Z16
+	VPSLLD    $0x10, Z16, Z15
+	VPANDD    Z1, Z16, Z16
+	VMULPS    Z15, Z14, Z15
+	VADDPS    Z15, Z6, Z6
+	VMULPS    Z16, Z14, Z15
+	VADDPS    Z15, Z7, Z7
+	VMOVDQU32 64(R8)(R12*1), Z16
+	VPSLLD    $0x10, Z16, Z15
+	VPANDD    Z1, Z16, Z16
+	VMULPS    Z15, Z14, Z15
+	VADDPS    Z15, Z8, Z8
+	VMULPS    Z16, Z14, Z15
+	VADDPS    Z15, Z9, Z9
+	VMOVDQU32 128(R8)(R12*1), Z16
+	VPSLLD    $0x10, Z16, Z15
+	VPANDD    Z1, Z16, Z16
+	VMULPS    Z15, Z14, Z15
+	VADDPS    Z15, Z10, Z10
+	VMULPS    Z16, Z14, Z15
+	VADDPS    Z15, Z11, Z11
+	VMOVDQU32 192(R8)(R12*1), Z16
+	VPSLLD    $0x10, Z16, Z15
+	VPANDD    Z1, Z16, Z16
+	VMULPS    Z15, Z14, Z15
+	VADDPS    Z15, Z12, Z12
+	VMULPS    Z16, Z14, Z14
+	VADDPS    Z14, Z13, Z13
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row64
+
+rows65:
+	JMP summed56
+
+none58:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows59
+	JGE     rows69
 
-row58:
+row68:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9330,13 +9376,13 @@ row58:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row58
+	JLT        row68
 
-rows59:
+rows69:
 	CMPQ R10, SI
-	JGE  rows61
+	JGE  rows71
 
-row60:
+row70:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -9361,13 +9407,13 @@ row60:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row60
+	JLT       row70
 
-rows61:
-summed51:
-summed62:
+rows71:
+summed56:
+summed72:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special64
+	JNE       special74
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -9421,16 +9467,16 @@ summed62:
 	VPERMT2W  Z15, Z0, Z14
 	VMOVUPS   Z14, 192(AX)
 
-stored63:
+stored73:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result47
-	JMP  over49
+	JLT  result52
+	JMP  over54
 
-special64:
+special74:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow65
+	JEQ       narrow75
 	VMOVDQU32 lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (AX)
@@ -9455,13 +9501,13 @@ special64:
 	VMOVDQU32 upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(AX)
-	JMP       stored66
+	JMP       stored76
 
-narrow65:
+narrow75:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip67
+	JEQ          skip77
 	SUBQ         BX, SI
-	JEQ          empty68
+	JEQ          empty78
 	SHRQ         $0x03, SI
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   SI, X26, X26
@@ -9475,10 +9521,10 @@ narrow65:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty68:
-skip67:
+empty78:
+skip77:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip69
+	JEQ       skip79
 	VMOVDQU32 (AX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -9500,7 +9546,7 @@ skip67:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip69:
+skip79:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -9514,14 +9560,14 @@ skip69:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
+	JNE       around80
 	VMOVDQU64 Z14, (AX)
-	JMP       stored71
+	JMP       stored81
 
-around70:
+around80:
 	VMOVNTDQ Z14, (AX)
 
-stored71:
+stored81:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -9535,14 +9581,14 @@ stored71:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around72
+	JNE       around82
 	VMOVDQU64 Z14, 64(AX)
-	JMP       stored73
+	JMP       stored83
 
-around72:
+around82:
 	VMOVNTDQ Z14, 64(AX)
 
-stored73:
+stored83:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -9556,14 +9602,14 @@ stored73:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around74
+	JNE       around84
 	VMOVDQU64 Z14, 128(AX)
-	JMP       stored75
+	JMP       stored85
 
-around74:
+around84:
 	VMOVNTDQ Z14, 128(AX)
 
-stored75:
+stored85:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -9577,175 +9623,198 @@ stored75:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around86
 	VMOVDQU64 Z14, 192(AX)
-	JMP       stored77
+	JMP       stored87
 
-around76:
+around86:
 	VMOVNTDQ Z14, 192(AX)
 
-stored77:
-stored66:
-	JMP stored63
+stored87:
+stored76:
+	JMP stored73
 
-empty52:
+empty57:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed62
+	JNE       summed72
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around78
+	JNE       around88
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
 	VMOVDQU64 Z6, 128(AX)
 	VMOVDQU64 Z6, 192(AX)
-	JMP       stored79
+	JMP       stored89
 
-around78:
+around88:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 	VMOVNTDQ Z6, 128(AX)
 	VMOVNTDQ Z6, 192(AX)
 
-stored79:
-	JMP stored63
+stored89:
+	JMP stored73
 
-tooMany48:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over49:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
+	JEQ   skip90
 	ADDQ  $0x00000100, to+56(FP)
 
-skip80:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower46:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower82
+	JLT  narrower92
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over85
+	JGE  over95
 
-result83:
+result93:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few86
+	JLE   few96
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
+	JEQ   tooMany94
 
-few86:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	CMPQ    BX, SI
-	JGE     empty88
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none89
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few96:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	CMPQ   BX, SI
+	JGE    empty98
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none99
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip100
+	ADDQ   R10, R10
+
+skip100:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows91
+	JGE     rows102
 
-row90:
+row101:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide103
 	VPBROADCASTW.Z (R10), K1, Z12
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z6, Z6
-	VMULPS         Z14, Z12, Z13
-	VADDPS         Z13, Z7, Z7
-	PREFETCHT0     (R8)(R13*1)
-	VMOVDQU32      64(R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z8, Z8
-	VMULPS         Z14, Z12, Z13
-	VADDPS         Z13, Z9, Z9
-	PREFETCHT0     64(R8)(R13*1)
-	VMOVDQU32      128(R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z10, Z10
-	VMULPS         Z14, Z12, Z12
-	VADDPS         Z12, Z11, Z11
-	PREFETCHT0     128(R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row90
+	JMP            factor104
 
-rows91:
+wide103:
+	VBROADCASTSS (R10), Z12
+	ADDQ         $0x04, R10
+
+factor104:
+	VMOVDQU32  (R8)(R12*1), Z14
+	VPSLLD     $0x10, Z14, Z13
+	VPANDD     Z1, Z14, Z14
+	VMULPS     Z13, Z12, Z13
+	VADDPS     Z13, Z6, Z6
+	VMULPS     Z14, Z12, Z13
+	VADDPS     Z13, Z7, Z7
+	PREFETCHT0 (R8)(R13*1)
+	VMOVDQU32  64(R8)(R12*1), Z14
+	VPSLLD     $0x10, Z14, Z13
+	VPANDD     Z1, Z14, Z14
+	VMULPS     Z13, Z12, Z13
+	VADDPS     Z13, Z8, Z8
+	VMULPS     Z14, Z12, Z13
+	VADDPS     Z13, Z9, Z9
+	PREFETCHT0 64(R8)(R13*1)
+	VMOVDQU32  128(R8)(R12*1), Z14
+	VPSLLD     $0x10, Z14, Z13
+	VPANDD     Z1, Z14, Z14
+	VMULPS     Z13, Z12, Z13
+	VADDPS     Z13, Z10, Z10
+	VMULPS     Z14, Z12, Z12
+	VADDPS     Z12, Z11, Z11
+	PREFETCHT0 128(R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row101
+
+rows102:
 	CMPQ R11, SI
-	JGE  rows93
+	JGE  rows106
 
-row92:
+row105:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide107
 	VPBROADCASTW.Z (R10), K1, Z12
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z6, Z6
-	VMULPS         Z14, Z12, Z13
-	VADDPS         Z13, Z7, Z7
-	VMOVDQU32      64(R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z8, Z8
-	VMULPS         Z14, Z12, Z13
-	VADDPS         Z13, Z9, Z9
-	VMOVDQU32      128(R8)(R12*1), Z14
-	VPSLLD         $0x10, Z14, Z13
-	VPANDD         Z1, Z14, Z14
-	VMULPS         Z13, Z12, Z13
-	VADDPS         Z13, Z10, Z10
-	VMULPS         Z14, Z12, Z12
-	VADDPS         Z12, Z11, Z11
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row92
+	JMP            factor108
 
-rows93:
-	JMP summed87
+wide107:
+	VBROADCASTSS (R10), Z12
+	ADDQ         $0x04, R10
 
-none89:
+factor108:
+	VMOVDQU32 (R8)(R12*1), Z14
+	VPSLLD    $0x10, Z14, Z13
+	VPANDD    Z1, Z14, Z14
+	VMULPS    Z13, Z12, Z13
+	VADDPS    Z13, Z6, Z6
+	VMULPS    Z14, Z12, Z13
+	VADDPS    Z13, Z7, Z7
+	VMOVDQU32 64(R8)(R12*1), Z14
+	VPSLLD    $0x10, Z14, Z13
+	VPANDD    Z1, Z14, Z14
+	VMULPS    Z13, Z12, Z13
+	VADDPS    Z13, Z8, Z8
+	VMULPS    Z14, Z12, Z13
+	VADDPS    Z13, Z9, Z9
+	VMOVDQU32 128(R8)(R12*1), Z14
+	VPSLLD    $0x10, Z14, Z13
+	VPANDD    Z1, Z14, Z14
+	VMULPS    Z13, Z12, Z13
+	VADDPS    Z13, Z10, Z10
+	VMULPS    Z14, Z12, Z12
+	VADDPS    Z12, Z11, Z11
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row105
+
+rows106:
+	JMP summed97
+
+none99:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows95
+	JGE     rows110
 
-row94:
+row109:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9770,13 +9839,13 @@ row94:
 	PREFETCHT0 128(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row94
+	JLT        row109
 
-rows95:
+rows110:
 	CMPQ R10, SI
-	JGE  rows97
+	JGE  rows112
 
-row96:
+row111:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z13
@@ -9796,13 +9865,13 @@ row96:
 	VADDPS    Z13, Z11, Z11
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row96
+	JLT       row111
 
-rows97:
-summed87:
-summed98:
+rows112:
+summed97:
+summed113:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special115
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -9843,16 +9912,16 @@ summed98:
 	VPERMT2W  Z13, Z0, Z12
 	VMOVUPS   Z12, 128(AX)
 
-stored99:
+stored114:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+	JLT  result93
+	JMP  over95
 
-special100:
+special115:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow101
+	JEQ       narrow116
 	VMOVDQU32 lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (AX)
@@ -9871,13 +9940,13 @@ special100:
 	VMOVDQU32 upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(AX)
-	JMP       stored102
+	JMP       stored117
 
-narrow101:
+narrow116:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip118
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty119
 	SHRQ         $0x03, SI
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   SI, X27, X27
@@ -9889,10 +9958,10 @@ narrow101:
 	VDIVPS       Z12, Z10, Z10
 	VDIVPS       Z12, Z11, Z11
 
-empty104:
-skip103:
+empty119:
+skip118:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip120
 	VMOVDQU32 (AX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -9909,7 +9978,7 @@ skip103:
 	VADDPS    Z10, Z12, Z10
 	VADDPS    Z11, Z13, Z11
 
-skip105:
+skip120:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -9923,14 +9992,14 @@ skip105:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around121
 	VMOVDQU64 Z12, (AX)
-	JMP       stored107
+	JMP       stored122
 
-around106:
+around121:
 	VMOVNTDQ Z12, (AX)
 
-stored107:
+stored122:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z12
 	VPADDD    Z4, Z8, K2, Z12
@@ -9944,14 +10013,14 @@ stored107:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around123
 	VMOVDQU64 Z12, 64(AX)
-	JMP       stored109
+	JMP       stored124
 
-around108:
+around123:
 	VMOVNTDQ Z12, 64(AX)
 
-stored109:
+stored124:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z12
 	VPADDD    Z4, Z10, K2, Z12
@@ -9965,156 +10034,179 @@ stored109:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around125
 	VMOVDQU64 Z12, 128(AX)
-	JMP       stored111
+	JMP       stored126
 
-around110:
+around125:
 	VMOVNTDQ Z12, 128(AX)
 
-stored111:
-stored102:
-	JMP stored99
+stored126:
+stored117:
+	JMP stored114
 
-empty88:
+empty98:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed98
+	JNE       summed113
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around127
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
 	VMOVDQU64 Z6, 128(AX)
-	JMP       stored113
+	JMP       stored128
 
-around112:
+around127:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 	VMOVNTDQ Z6, 128(AX)
 
-stored113:
-	JMP stored99
+stored128:
+	JMP stored114
 
-tooMany84:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over85:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip114
+	JEQ   skip129
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip114:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower82:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower116
+	JLT  narrower131
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over119
+	JGE  over134
 
-result117:
+result132:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few120
+	JLE   few135
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany118
+	JEQ   tooMany133
 
-few120:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	CMPQ    BX, SI
-	JGE     empty122
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none123
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few135:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	CMPQ   BX, SI
+	JGE    empty137
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none138
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip139
+	ADDQ   R10, R10
+
+skip139:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows125
+	JGE     rows141
 
-row124:
+row140:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide142
 	VPBROADCASTW.Z (R10), K1, Z10
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z12
-	VPSLLD         $0x10, Z12, Z11
-	VPANDD         Z1, Z12, Z12
-	VMULPS         Z11, Z10, Z11
-	VADDPS         Z11, Z6, Z6
-	VMULPS         Z12, Z10, Z11
-	VADDPS         Z11, Z7, Z7
-	PREFETCHT0     (R8)(R13*1)
-	VMOVDQU32      64(R8)(R12*1), Z12
-	VPSLLD         $0x10, Z12, Z11
-	VPANDD         Z1, Z12, Z12
-	VMULPS         Z11, Z10, Z11
-	VADDPS         Z11, Z8, Z8
-	VMULPS         Z12, Z10, Z10
-	VADDPS         Z10, Z9, Z9
-	PREFETCHT0     64(R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row124
+	JMP            factor143
 
-rows125:
+wide142:
+	VBROADCASTSS (R10), Z10
+	ADDQ         $0x04, R10
+
+factor143:
+	VMOVDQU32  (R8)(R12*1), Z12
+	VPSLLD     $0x10, Z12, Z11
+	VPANDD     Z1, Z12, Z12
+	VMULPS     Z11, Z10, Z11
+	VADDPS     Z11, Z6, Z6
+	VMULPS     Z12, Z10, Z11
+	VADDPS     Z11, Z7, Z7
+	PREFETCHT0 (R8)(R13*1)
+	VMOVDQU32  64(R8)(R12*1), Z12
+	VPSLLD     $0x10, Z12, Z11
+	VPANDD     Z1, Z12, Z12
+	VMULPS     Z11, Z10, Z11
+	VADDPS     Z11, Z8, Z8
+	VMULPS     Z12, Z10, Z10
+	VADDPS     Z10, Z9, Z9
+	PREFETCHT0 64(R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row140
+
+rows141:
 	CMPQ R11, SI
-	JGE  rows127
+	JGE  rows145
 
-row126:
+row144:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide146
 	VPBROADCASTW.Z (R10), K1, Z10
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z12
-	VPSLLD         $0x10, Z12, Z11
-	VPANDD         Z1, Z12, Z12
-	VMULPS         Z11, Z10, Z11
-	VADDPS         Z11, Z6, Z6
-	VMULPS         Z12, Z10, Z11
-	VADDPS         Z11, Z7, Z7
-	VMOVDQU32      64(R8)(R12*1), Z12
-	VPSLLD         $0x10, Z12, Z11
-	VPANDD         Z1, Z12, Z12
-	VMULPS         Z11, Z10, Z11
-	VADDPS         Z11, Z8, Z8
-	VMULPS         Z12, Z10, Z10
-	VADDPS         Z10, Z9, Z9
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row126
+	JMP            factor147
 
-rows127:
-	JMP summed121
+wide146:
+	VBROADCASTSS (R10), Z10
+	ADDQ         $0x04, R10
 
-none123:
+factor147:
+	VMOVDQU32 (R8)(R12*1), Z12
+	VPSLLD    $0x10, Z12, Z11
+	VPANDD    Z1, Z12, Z12
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z6, Z6
+	VMULPS    Z12, Z10, Z11
+	VADDPS    Z11, Z7, Z7
+	VMOVDQU32 64(R8)(R12*1), Z12
+	VPSLLD    $0x10, Z12, Z11
+	VPANDD    Z1, Z12, Z12
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z8, Z8
+	VMULPS    Z12, Z10, Z10
+	VADDPS    Z10, Z9, Z9
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row144
+
+rows145:
+	JMP summed136
+
+none138:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows129
+	JGE     rows149
 
-row128:
+row148:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10133,13 +10225,13 @@ row128:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row128
+	JLT        row148
 
-rows129:
+rows149:
 	CMPQ R10, SI
-	JGE  rows131
+	JGE  rows151
 
-row130:
+row150:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -10154,13 +10246,13 @@ row130:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row130
+	JLT       row150
 
-rows131:
-summed121:
-summed132:
+rows151:
+summed136:
+summed152:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special134
+	JNE       special154
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -10188,16 +10280,16 @@ summed132:
 	VPERMT2W  Z11, Z0, Z10
 	VMOVUPS   Z10, 64(AX)
 
-stored133:
+stored153:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result132
+	JMP  over134
 
-special134:
+special154:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow135
+	JEQ       narrow155
 	VMOVDQU32 lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
@@ -10210,13 +10302,13 @@ special134:
 	VMOVDQU32 upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
-	JMP       stored136
+	JMP       stored156
 
-narrow135:
+narrow155:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip137
+	JEQ          skip157
 	SUBQ         BX, SI
-	JEQ          empty138
+	JEQ          empty158
 	SHRQ         $0x03, SI
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   SI, X28, X28
@@ -10226,10 +10318,10 @@ narrow135:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty138:
-skip137:
+empty158:
+skip157:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip139
+	JEQ       skip159
 	VMOVDQU32 (AX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -10241,7 +10333,7 @@ skip137:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip139:
+skip159:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -10255,14 +10347,14 @@ skip139:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around160
 	VMOVDQU64 Z10, (AX)
-	JMP       stored141
+	JMP       stored161
 
-around140:
+around160:
 	VMOVNTDQ Z10, (AX)
 
-stored141:
+stored161:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -10276,137 +10368,160 @@ stored141:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around142
+	JNE       around162
 	VMOVDQU64 Z10, 64(AX)
-	JMP       stored143
+	JMP       stored163
 
-around142:
+around162:
 	VMOVNTDQ Z10, 64(AX)
 
-stored143:
-stored136:
-	JMP stored133
+stored163:
+stored156:
+	JMP stored153
 
-empty122:
+empty137:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed132
+	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around144
+	JNE       around164
 	VMOVDQU64 Z6, (AX)
 	VMOVDQU64 Z6, 64(AX)
-	JMP       stored145
+	JMP       stored165
 
-around144:
+around164:
 	VMOVNTDQ Z6, (AX)
 	VMOVNTDQ Z6, 64(AX)
 
-stored145:
-	JMP stored133
+stored165:
+	JMP stored153
 
-tooMany118:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over119:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip146
+	JEQ   skip166
 	ADDQ  $0x00000080, to+56(FP)
 
-skip146:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower116:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower148
+	JLT  narrower168
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over151
+	JGE  over171
 
-result149:
+result169:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few152
+	JLE   few172
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany150
+	JEQ   tooMany170
 
-few152:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty154
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none155
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few172:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   BX, SI
+	JGE    empty174
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none175
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip176
+	ADDQ   R10, R10
+
+skip176:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows157
+	JGE     rows178
 
-row156:
+row177:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide179
 	VPBROADCASTW.Z (R10), K1, Z8
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z10
-	VPSLLD         $0x10, Z10, Z9
-	VPANDD         Z1, Z10, Z10
-	VMULPS         Z9, Z8, Z9
-	VADDPS         Z9, Z6, Z6
-	VMULPS         Z10, Z8, Z8
-	VADDPS         Z8, Z7, Z7
-	PREFETCHT0     (R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row156
+	JMP            factor180
 
-rows157:
+wide179:
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x04, R10
+
+factor180:
+	VMOVDQU32  (R8)(R12*1), Z10
+	VPSLLD     $0x10, Z10, Z9
+	VPANDD     Z1, Z10, Z10
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z6, Z6
+	VMULPS     Z10, Z8, Z8
+	VADDPS     Z8, Z7, Z7
+	PREFETCHT0 (R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row177
+
+rows178:
 	CMPQ R11, SI
-	JGE  rows159
+	JGE  rows182
 
-row158:
+row181:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide183
 	VPBROADCASTW.Z (R10), K1, Z8
 	ADDQ           $0x02, R10
-	VMOVDQU32      (R8)(R12*1), Z10
-	VPSLLD         $0x10, Z10, Z9
-	VPANDD         Z1, Z10, Z10
-	VMULPS         Z9, Z8, Z9
-	VADDPS         Z9, Z6, Z6
-	VMULPS         Z10, Z8, Z8
-	VADDPS         Z8, Z7, Z7
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row158
+	JMP            factor184
 
-rows159:
-	JMP summed153
+wide183:
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x04, R10
 
-none155:
+factor184:
+	VMOVDQU32 (R8)(R12*1), Z10
+	VPSLLD    $0x10, Z10, Z9
+	VPANDD    Z1, Z10, Z10
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z6, Z6
+	VMULPS    Z10, Z8, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row181
+
+rows182:
+	JMP summed173
+
+none175:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows161
+	JGE     rows186
 
-row160:
+row185:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10419,13 +10534,13 @@ row160:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row160
+	JLT        row185
 
-rows161:
+rows186:
 	CMPQ R10, SI
-	JGE  rows163
+	JGE  rows188
 
-row162:
+row187:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -10435,13 +10550,13 @@ row162:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row162
+	JLT       row187
 
-rows163:
-summed153:
-summed164:
+rows188:
+summed173:
+summed189:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special166
+	JNE       special191
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -10456,29 +10571,29 @@ summed164:
 	VPERMT2W  Z9, Z0, Z8
 	VMOVUPS   Z8, (AX)
 
-stored165:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result149
-	JMP  over151
+	JLT  result169
+	JMP  over171
 
-special166:
+special191:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow167
+	JEQ       narrow192
 	VMOVDQU32 lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (AX)
 	VMOVDQU32 upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(AX)
-	JMP       stored168
+	JMP       stored193
 
-narrow167:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip169
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty170
+	JEQ          empty195
 	SHRQ         $0x03, SI
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   SI, X29, X29
@@ -10486,17 +10601,17 @@ narrow167:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty170:
-skip169:
+empty195:
+skip194:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip171
+	JEQ       skip196
 	VMOVDQU32 (AX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip171:
+skip196:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -10510,128 +10625,151 @@ skip171:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around172
+	JNE       around197
 	VMOVDQU64 Z8, (AX)
-	JMP       stored173
+	JMP       stored198
 
-around172:
+around197:
 	VMOVNTDQ Z8, (AX)
 
-stored173:
-stored168:
-	JMP stored165
+stored198:
+stored193:
+	JMP stored190
 
-empty154:
+empty174:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed164
+	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around174
+	JNE       around199
 	VMOVDQU64 Z6, (AX)
-	JMP       stored175
+	JMP       stored200
 
-around174:
+around199:
 	VMOVNTDQ Z6, (AX)
 
-stored175:
-	JMP stored165
+stored200:
+	JMP stored190
 
-tooMany150:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over151:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip176
+	JEQ   skip201
 	ADDQ  $0x00000040, to+56(FP)
 
-skip176:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower148:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower178
+	JLT  narrower203
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over181
+	JGE  over206
 
-result179:
+result204:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few182
+	JLE   few207
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany180
+	JEQ   tooMany205
 
-few182:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	CMPQ    BX, SI
-	JGE     empty184
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none185
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few207:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	CMPQ   BX, SI
+	JGE    empty209
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none210
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip211
+	ADDQ   R10, R10
+
+skip211:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows187
+	JGE     rows213
 
-row186:
+row212:
 	MOVQ           128(R11), R13
 	IMULQ          CX, R13
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide214
 	VPBROADCASTW.Z (R10), K1, Z0
 	ADDQ           $0x02, R10
-	VPMOVZXWD      (R8)(R12*1), Z1
-	VPSLLD         $0x10, Z1, Z1
-	VMULPS         Z1, Z0, Z0
-	VADDPS         Z0, Z6, Z6
-	PREFETCHT0     (R8)(R13*1)
-	ADDQ           $0x08, R11
-	CMPQ           R11, R14
-	JLT            row186
+	JMP            factor215
 
-rows187:
+wide214:
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x04, R10
+
+factor215:
+	VPMOVZXWD  (R8)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VMULPS     Z1, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row212
+
+rows213:
 	CMPQ R11, SI
-	JGE  rows189
+	JGE  rows217
 
-row188:
+row216:
 	MOVQ           (R11), R12
 	IMULQ          CX, R12
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide218
 	VPBROADCASTW.Z (R10), K1, Z0
 	ADDQ           $0x02, R10
-	VPMOVZXWD      (R8)(R12*1), Z1
-	VPSLLD         $0x10, Z1, Z1
-	VMULPS         Z1, Z0, Z0
-	VADDPS         Z0, Z6, Z6
-	ADDQ           $0x08, R11
-	CMPQ           R11, SI
-	JLT            row188
+	JMP            factor219
 
-rows189:
-	JMP summed183
+wide218:
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x04, R10
 
-none185:
+factor219:
+	VPMOVZXWD (R8)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMULPS    Z1, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row216
+
+rows217:
+	JMP summed208
+
+none210:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows221
 
-row190:
+row220:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10642,13 +10780,13 @@ row190:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row190
+	JLT        row220
 
-rows191:
+rows221:
 	CMPQ R10, SI
-	JGE  rows193
+	JGE  rows223
 
-row192:
+row222:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -10656,13 +10794,13 @@ row192:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row192
+	JLT       row222
 
-rows193:
-summed183:
-summed194:
+rows223:
+summed208:
+summed224:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special196
+	JNE       special226
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -10672,39 +10810,39 @@ summed194:
 	VPMOVDW   Z0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored195:
+stored225:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result179
-	JMP  over181
+	JLT  result204
+	JMP  over206
 
-special196:
+special226:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow197
+	JEQ     narrow227
 	VMOVUPS Z6, (AX)
-	JMP     stored198
+	JMP     stored228
 
-narrow197:
+narrow227:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip199
+	JEQ          skip229
 	SUBQ         BX, SI
-	JEQ          empty200
+	JEQ          empty230
 	SHRQ         $0x03, SI
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   SI, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty200:
-skip199:
+empty230:
+skip229:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip201
+	JEQ       skip231
 	VPMOVZXWD (AX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip201:
+skip231:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -10713,131 +10851,154 @@ skip201:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around202
+	JNE       around232
 	VMOVDQU64 Y0, (AX)
-	JMP       stored203
+	JMP       stored233
 
-around202:
+around232:
 	VMOVNTDQ Y0, (AX)
 
-stored203:
-stored198:
-	JMP stored195
+stored233:
+stored228:
+	JMP stored225
 
-empty184:
+empty209:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed194
+	JNE       summed224
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around234
 	VMOVDQU64 Y6, (AX)
-	JMP       stored205
+	JMP       stored235
 
-around204:
+around234:
 	VMOVNTDQ Y6, (AX)
 
-stored205:
-	JMP stored195
+stored235:
+	JMP stored225
 
-tooMany180:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over181:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip236
 	ADDQ  $0x00000020, to+56(FP)
 
-skip206:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower178:
+narrower203:
 	TESTQ R9, R9
-	JLE   done207
+	JLE   done237
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K2
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over210
+	JGE   over240
 
-result208:
+result238:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few211
+	JLE   few241
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany209
+	JEQ   tooMany239
 
-few211:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
-	VPXORD  Z6, Z6, Z6
-	CMPQ    BX, SI
-	JGE     empty213
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none214
-	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
+few241:
+	MOVQ   positions+32(FP), R9
+	LEAQ   (R9)(BX*8), BX
+	LEAQ   (R9)(SI*8), SI
+	VPXORD Z6, Z6, Z6
+	CMPQ   BX, SI
+	JGE    empty243
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none244
+	MOVQ   BX, R9
+	SUBQ   positions+32(FP), R9
+	SHRQ   $0x02, R9
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip245
+	ADDQ   R9, R9
+
+skip245:
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows216
+	JGE     rows247
 
-row215:
+row246:
 	MOVQ           128(R10), R12
 	IMULQ          CX, R12
 	MOVQ           (R10), R11
 	IMULQ          CX, R11
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide248
 	VPBROADCASTW.Z (R9), K1, Z0
 	ADDQ           $0x02, R9
-	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
-	VPSLLD         $0x10, Z1, Z1
-	VMULPS         Z1, Z0, Z0
-	VADDPS         Z0, Z6, Z6
-	PREFETCHT0     (R8)(R12*1)
-	ADDQ           $0x08, R10
-	CMPQ           R10, R13
-	JLT            row215
+	JMP            factor249
 
-rows216:
+wide248:
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x04, R9
+
+factor249:
+	VPMOVZXWD.Z (R8)(R11*1), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      Z1, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R12*1)
+	ADDQ        $0x08, R10
+	CMPQ        R10, R13
+	JLT         row246
+
+rows247:
 	CMPQ R10, SI
-	JGE  rows218
+	JGE  rows251
 
-row217:
+row250:
 	MOVQ           (R10), R11
 	IMULQ          CX, R11
+	TESTQ          $0x00000020, mode+80(FP)
+	JNE            wide252
 	VPBROADCASTW.Z (R9), K1, Z0
 	ADDQ           $0x02, R9
-	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
-	VPSLLD         $0x10, Z1, Z1
-	VMULPS         Z1, Z0, Z0
-	VADDPS         Z0, Z6, Z6
-	ADDQ           $0x08, R10
-	CMPQ           R10, SI
-	JLT            row217
+	JMP            factor253
 
-rows218:
-	JMP summed212
+wide252:
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x04, R9
 
-none214:
+factor253:
+	VPMOVZXWD.Z (R8)(R11*1), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMULPS      Z1, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R10
+	CMPQ        R10, SI
+	JLT         row250
+
+rows251:
+	JMP summed242
+
+none244:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows220
+	JGE     rows255
 
-row219:
+row254:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -10848,13 +11009,13 @@ row219:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row219
+	JLT         row254
 
-rows220:
+rows255:
 	CMPQ R9, SI
-	JGE  rows222
+	JGE  rows257
 
-row221:
+row256:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -10862,13 +11023,13 @@ row221:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row221
+	JLT         row256
 
-rows222:
-summed212:
-summed223:
+rows257:
+summed242:
+summed258:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special225
+	JNE       special260
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -10878,39 +11039,39 @@ summed223:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored224:
+stored259:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result208
-	JMP  over210
+	JLT  result238
+	JMP  over240
 
-special225:
+special260:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow226
+	JEQ     narrow261
 	VMOVUPS Z6, K2, (AX)
-	JMP     stored227
+	JMP     stored262
 
-narrow226:
+narrow261:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip228
+	JEQ          skip263
 	SUBQ         BX, SI
-	JEQ          empty229
+	JEQ          empty264
 	SHRQ         $0x03, SI
 	VPXORD       X31, X31, X31
 	VCVTSI2SSQ   SI, X31, X31
 	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty229:
-skip228:
+empty264:
+skip263:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip230
+	JEQ         skip265
 	VPMOVZXWD.Z (AX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip230:
+skip265:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -10920,18 +11081,18 @@ skip230:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored227:
-	JMP stored224
+stored262:
+	JMP stored259
 
-empty213:
-	JMP summed223
-	JMP stored224
+empty243:
+	JMP summed258
+	JMP stored259
 
-tooMany209:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over210:
-done207:
+over240:
+done237:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -11107,26 +11268,26 @@ TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile231:
+tile266:
 	CMPQ R9, $0x00000100
-	JLT  narrower232
+	JLT  narrower267
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over235
+	JGE  over270
 
-result233:
+result268:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few236
+	JLE   few271
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany234
+	JEQ   tooMany269
 
-few236:
+few271:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -11147,9 +11308,9 @@ few236:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty238
+	JGE     empty273
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none239
+	JEQ     none274
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11159,9 +11320,9 @@ few236:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows241
+	JGE     rows276
 
-row240:
+row275:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11218,13 +11379,13 @@ row240:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row240
+	JLT          row275
 
-rows241:
+rows276:
 	CMPQ R11, SI
-	JGE  rows243
+	JGE  rows280
 
-row242:
+row279:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -11263,20 +11424,20 @@ row242:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row242
+	JLT          row279
 
-rows243:
-	JMP summed237
+rows280:
+	JMP summed272
 
-none239:
+none274:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows245
+	JGE     rows284
 
-row244:
+row283:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11315,13 +11476,13 @@ row244:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row244
+	JLT        row283
 
-rows245:
+rows284:
 	CMPQ R10, SI
-	JGE  rows247
+	JGE  rows286
 
-row246:
+row285:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -11342,13 +11503,13 @@ row246:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row246
+	JLT    row285
 
-rows247:
-summed237:
-summed248:
+rows286:
+summed272:
+summed287:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special250
+	JNE       special289
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -11462,16 +11623,16 @@ summed248:
 	VPERMT2W  Z17, Z25, Z16
 	VMOVUPS   Z16, 448(AX)
 
-stored249:
+stored288:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result268
+	JMP  over270
 
-special250:
+special289:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow251
+	JEQ     narrow290
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -11488,13 +11649,13 @@ special250:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored252
+	JMP     stored291
 
-narrow251:
+narrow290:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip253
+	JEQ          skip292
 	SUBQ         BX, SI
-	JEQ          empty254
+	JEQ          empty293
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -11516,10 +11677,10 @@ narrow251:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty254:
-skip253:
+empty293:
+skip292:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip255
+	JEQ       skip294
 	VPMOVZXWD (AX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -11569,7 +11730,7 @@ skip253:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip255:
+skip294:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -11584,14 +11745,14 @@ skip255:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around256
+	JNE       around295
 	VMOVDQU64 Z16, (AX)
-	JMP       stored257
+	JMP       stored296
 
-around256:
+around295:
 	VMOVNTDQ Z16, (AX)
 
-stored257:
+stored296:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -11606,14 +11767,14 @@ stored257:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around297
 	VMOVDQU64 Z16, 64(AX)
-	JMP       stored259
+	JMP       stored298
 
-around258:
+around297:
 	VMOVNTDQ Z16, 64(AX)
 
-stored259:
+stored298:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -11628,14 +11789,14 @@ stored259:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around299
 	VMOVDQU64 Z16, 128(AX)
-	JMP       stored261
+	JMP       stored300
 
-around260:
+around299:
 	VMOVNTDQ Z16, 128(AX)
 
-stored261:
+stored300:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -11650,14 +11811,14 @@ stored261:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around262
+	JNE       around301
 	VMOVDQU64 Z16, 192(AX)
-	JMP       stored263
+	JMP       stored302
 
-around262:
+around301:
 	VMOVNTDQ Z16, 192(AX)
 
-stored263:
+stored302:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -11672,14 +11833,14 @@ stored263:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around264
+	JNE       around303
 	VMOVDQU64 Z16, 256(AX)
-	JMP       stored265
+	JMP       stored304
 
-around264:
+around303:
 	VMOVNTDQ Z16, 256(AX)
 
-stored265:
+stored304:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -11694,14 +11855,14 @@ stored265:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around305
 	VMOVDQU64 Z16, 320(AX)
-	JMP       stored267
+	JMP       stored306
 
-around266:
+around305:
 	VMOVNTDQ Z16, 320(AX)
 
-stored267:
+stored306:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -11716,14 +11877,14 @@ stored267:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around307
 	VMOVDQU64 Z16, 384(AX)
-	JMP       stored269
+	JMP       stored308
 
-around268:
+around307:
 	VMOVNTDQ Z16, 384(AX)
 
-stored269:
+stored308:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -11738,22 +11899,22 @@ stored269:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around270
+	JNE       around309
 	VMOVDQU64 Z16, 448(AX)
-	JMP       stored271
+	JMP       stored310
 
-around270:
+around309:
 	VMOVNTDQ Z16, 448(AX)
 
-stored271:
-stored252:
-	JMP stored249
+stored310:
+stored291:
+	JMP stored288
 
-empty238:
+empty273:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed248
+	JNE       summed287
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around272
+	JNE       around311
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -11762,9 +11923,9 @@ empty238:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored273
+	JMP       stored312
 
-around272:
+around311:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -11774,43 +11935,43 @@ around272:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored273:
-	JMP stored249
+stored312:
+	JMP stored288
 
-tooMany234:
+tooMany269:
 	MOVQ DI, results+24(FP)
 
-over235:
+over270:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip274
+	JEQ   skip313
 	ADDQ  $0x00000200, to+56(FP)
 
-skip274:
+skip313:
 	SUBQ $0x00000100, R9
-	JMP  tile231
+	JMP  tile266
 
-narrower232:
+narrower267:
 	CMPQ R9, $0x00000080
-	JLT  narrower276
+	JLT  narrower315
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over279
+	JGE  over318
 
-result277:
+result316:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few280
+	JLE   few319
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany278
+	JEQ   tooMany317
 
-few280:
+few319:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -11823,9 +11984,9 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty282
+	JGE     empty321
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none283
+	JEQ     none322
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -11835,9 +11996,9 @@ few280:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows285
+	JGE     rows324
 
-row284:
+row323:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -11870,13 +12031,13 @@ row284:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row284
+	JLT          row323
 
-rows285:
+rows324:
 	CMPQ R11, SI
-	JGE  rows287
+	JGE  rows328
 
-row286:
+row327:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -11899,20 +12060,20 @@ row286:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row286
+	JLT          row327
 
-rows287:
-	JMP summed281
+rows328:
+	JMP summed320
 
-none283:
+none322:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows289
+	JGE     rows332
 
-row288:
+row331:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11935,13 +12096,13 @@ row288:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row288
+	JLT        row331
 
-rows289:
+rows332:
 	CMPQ R10, SI
-	JGE  rows291
+	JGE  rows334
 
-row290:
+row333:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -11954,13 +12115,13 @@ row290:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row290
+	JLT    row333
 
-rows291:
-summed281:
-summed292:
+rows334:
+summed320:
+summed335:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special294
+	JNE       special337
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12018,16 +12179,16 @@ summed292:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(AX)
 
-stored293:
+stored336:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result277
-	JMP  over279
+	JLT  result316
+	JMP  over318
 
-special294:
+special337:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow295
+	JEQ     narrow338
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -12036,13 +12197,13 @@ special294:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored296
+	JMP     stored339
 
-narrow295:
+narrow338:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip297
+	JEQ          skip340
 	SUBQ         BX, SI
-	JEQ          empty298
+	JEQ          empty341
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -12056,10 +12217,10 @@ narrow295:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty298:
-skip297:
+empty341:
+skip340:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip299
+	JEQ       skip342
 	VPMOVZXWD (AX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -12085,7 +12246,7 @@ skip297:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip299:
+skip342:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12100,14 +12261,14 @@ skip299:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around300
+	JNE       around343
 	VMOVDQU64 Z8, (AX)
-	JMP       stored301
+	JMP       stored344
 
-around300:
+around343:
 	VMOVNTDQ Z8, (AX)
 
-stored301:
+stored344:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -12122,14 +12283,14 @@ stored301:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
+	JNE       around345
 	VMOVDQU64 Z8, 64(AX)
-	JMP       stored303
+	JMP       stored346
 
-around302:
+around345:
 	VMOVNTDQ Z8, 64(AX)
 
-stored303:
+stored346:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -12144,14 +12305,14 @@ stored303:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around304
+	JNE       around347
 	VMOVDQU64 Z8, 128(AX)
-	JMP       stored305
+	JMP       stored348
 
-around304:
+around347:
 	VMOVNTDQ Z8, 128(AX)
 
-stored305:
+stored348:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -12166,70 +12327,70 @@ stored305:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around306
+	JNE       around349
 	VMOVDQU64 Z8, 192(AX)
-	JMP       stored307
+	JMP       stored350
 
-around306:
+around349:
 	VMOVNTDQ Z8, 192(AX)
 
-stored307:
-stored296:
-	JMP stored293
+stored350:
+stored339:
+	JMP stored336
 
-empty282:
+empty321:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed292
+	JNE       summed335
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around308
+	JNE       around351
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored309
+	JMP       stored352
 
-around308:
+around351:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored309:
-	JMP stored293
+stored352:
+	JMP stored336
 
-tooMany278:
+tooMany317:
 	MOVQ DI, results+24(FP)
 
-over279:
+over318:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip310
+	JEQ   skip353
 	ADDQ  $0x00000100, to+56(FP)
 
-skip310:
+skip353:
 	SUBQ $0x00000080, R9
 
-narrower276:
+narrower315:
 	CMPQ R9, $0x00000060
-	JLT  narrower312
+	JLT  narrower355
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over315
+	JGE  over358
 
-result313:
+result356:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few316
+	JLE   few359
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany314
+	JEQ   tooMany357
 
-few316:
+few359:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -12240,9 +12401,9 @@ few316:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty361
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none362
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -12252,9 +12413,9 @@ few316:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows321
+	JGE     rows364
 
-row320:
+row363:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -12281,13 +12442,13 @@ row320:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row320
+	JLT          row363
 
-rows321:
+rows364:
 	CMPQ R11, SI
-	JGE  rows323
+	JGE  rows368
 
-row322:
+row367:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z6
@@ -12306,20 +12467,20 @@ row322:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row322
+	JLT          row367
 
-rows323:
-	JMP summed317
+rows368:
+	JMP summed360
 
-none319:
+none362:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows325
+	JGE     rows372
 
-row324:
+row371:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -12338,13 +12499,13 @@ row324:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row324
+	JLT        row371
 
-rows325:
+rows372:
 	CMPQ R10, SI
-	JGE  rows327
+	JGE  rows374
 
-row326:
+row373:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -12355,13 +12516,13 @@ row326:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row326
+	JLT    row373
 
-rows327:
-summed317:
-summed328:
+rows374:
+summed360:
+summed375:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special330
+	JNE       special377
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z6
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
@@ -12405,29 +12566,29 @@ summed328:
 	VPERMT2W  Z7, Z8, Z6
 	VMOVUPS   Z6, 128(AX)
 
-stored329:
+stored376:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result313
-	JMP  over315
+	JLT  result356
+	JMP  over358
 
-special330:
+special377:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow331
+	JEQ     narrow378
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored332
+	JMP     stored379
 
-narrow331:
+narrow378:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip333
+	JEQ          skip380
 	SUBQ         BX, SI
-	JEQ          empty334
+	JEQ          empty381
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -12439,10 +12600,10 @@ narrow331:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty334:
-skip333:
+empty381:
+skip380:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip335
+	JEQ       skip382
 	VPMOVZXWD (AX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -12462,7 +12623,7 @@ skip333:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip335:
+skip382:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z6
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
@@ -12477,14 +12638,14 @@ skip335:
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around336
+	JNE       around383
 	VMOVDQU64 Z6, (AX)
-	JMP       stored337
+	JMP       stored384
 
-around336:
+around383:
 	VMOVNTDQ Z6, (AX)
 
-stored337:
+stored384:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z6
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
@@ -12499,14 +12660,14 @@ stored337:
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around338
+	JNE       around385
 	VMOVDQU64 Z6, 64(AX)
-	JMP       stored339
+	JMP       stored386
 
-around338:
+around385:
 	VMOVNTDQ Z6, 64(AX)
 
-stored339:
+stored386:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z6
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
@@ -12521,68 +12682,68 @@ stored339:
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around340
+	JNE       around387
 	VMOVDQU64 Z6, 128(AX)
-	JMP       stored341
+	JMP       stored388
 
-around340:
+around387:
 	VMOVNTDQ Z6, 128(AX)
 
-stored341:
-stored332:
-	JMP stored329
+stored388:
+stored379:
+	JMP stored376
 
-empty318:
+empty361:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed328
+	JNE       summed375
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around342
+	JNE       around389
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
-	JMP       stored343
+	JMP       stored390
 
-around342:
+around389:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 
-stored343:
-	JMP stored329
+stored390:
+	JMP stored376
 
-tooMany314:
+tooMany357:
 	MOVQ DI, results+24(FP)
 
-over315:
+over358:
 	ADDQ  $0x00000180, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip344
+	JEQ   skip391
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip344:
+skip391:
 	SUBQ $0x00000060, R9
 
-narrower312:
+narrower355:
 	CMPQ R9, $0x00000040
-	JLT  narrower346
+	JLT  narrower393
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over349
+	JGE  over396
 
-result347:
+result394:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few350
+	JLE   few397
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany348
+	JEQ   tooMany395
 
-few350:
+few397:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -12591,9 +12752,9 @@ few350:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty352
+	JGE     empty399
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none353
+	JEQ     none400
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -12603,9 +12764,9 @@ few350:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows355
+	JGE     rows402
 
-row354:
+row401:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -12626,13 +12787,13 @@ row354:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row354
+	JLT          row401
 
-rows355:
+rows402:
 	CMPQ R11, SI
-	JGE  rows357
+	JGE  rows406
 
-row356:
+row405:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -12647,20 +12808,20 @@ row356:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row356
+	JLT          row405
 
-rows357:
-	JMP summed351
+rows406:
+	JMP summed398
 
-none353:
+none400:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows359
+	JGE     rows410
 
-row358:
+row409:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -12675,13 +12836,13 @@ row358:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row358
+	JLT        row409
 
-rows359:
+rows410:
 	CMPQ R10, SI
-	JGE  rows361
+	JGE  rows412
 
-row360:
+row411:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -12690,13 +12851,13 @@ row360:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row360
+	JLT    row411
 
-rows361:
-summed351:
-summed362:
+rows412:
+summed398:
+summed413:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special364
+	JNE       special415
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12726,27 +12887,27 @@ summed362:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(AX)
 
-stored363:
+stored414:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result347
-	JMP  over349
+	JLT  result394
+	JMP  over396
 
-special364:
+special415:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow365
+	JEQ     narrow416
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored366
+	JMP     stored417
 
-narrow365:
+narrow416:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip367
+	JEQ          skip418
 	SUBQ         BX, SI
-	JEQ          empty368
+	JEQ          empty419
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -12756,10 +12917,10 @@ narrow365:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty368:
-skip367:
+empty419:
+skip418:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip369
+	JEQ       skip420
 	VPMOVZXWD (AX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -12773,7 +12934,7 @@ skip367:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip369:
+skip420:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12788,14 +12949,14 @@ skip369:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around370
+	JNE       around421
 	VMOVDQU64 Z4, (AX)
-	JMP       stored371
+	JMP       stored422
 
-around370:
+around421:
 	VMOVNTDQ Z4, (AX)
 
-stored371:
+stored422:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -12810,75 +12971,75 @@ stored371:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around372
+	JNE       around423
 	VMOVDQU64 Z4, 64(AX)
-	JMP       stored373
+	JMP       stored424
 
-around372:
+around423:
 	VMOVNTDQ Z4, 64(AX)
 
-stored373:
-stored366:
-	JMP stored363
+stored424:
+stored417:
+	JMP stored414
 
-empty352:
+empty399:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed362
+	JNE       summed413
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around374
+	JNE       around425
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored375
+	JMP       stored426
 
-around374:
+around425:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored375:
-	JMP stored363
+stored426:
+	JMP stored414
 
-tooMany348:
+tooMany395:
 	MOVQ DI, results+24(FP)
 
-over349:
+over396:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip376
+	JEQ   skip427
 	ADDQ  $0x00000080, to+56(FP)
 
-skip376:
+skip427:
 	SUBQ $0x00000040, R9
 
-narrower346:
+narrower393:
 	CMPQ R9, $0x00000020
-	JLT  narrower378
+	JLT  narrower429
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over381
+	JGE  over432
 
-result379:
+result430:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few382
+	JLE   few433
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany380
+	JEQ   tooMany431
 
-few382:
+few433:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty384
+	JGE     empty435
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none385
+	JEQ     none436
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -12888,9 +13049,9 @@ few382:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows387
+	JGE     rows438
 
-row386:
+row437:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -12905,13 +13066,13 @@ row386:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row386
+	JLT          row437
 
-rows387:
+rows438:
 	CMPQ R11, SI
-	JGE  rows389
+	JGE  rows442
 
-row388:
+row441:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -12922,20 +13083,20 @@ row388:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row388
+	JLT          row441
 
-rows389:
-	JMP summed383
+rows442:
+	JMP summed434
 
-none385:
+none436:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows391
+	JGE     rows446
 
-row390:
+row445:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -12946,26 +13107,26 @@ row390:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row390
+	JLT        row445
 
-rows391:
+rows446:
 	CMPQ R10, SI
-	JGE  rows393
+	JGE  rows448
 
-row392:
+row447:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row392
+	JLT    row447
 
-rows393:
-summed383:
-summed394:
+rows448:
+summed434:
+summed449:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special396
+	JNE       special451
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -12981,25 +13142,25 @@ summed394:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (AX)
 
-stored395:
+stored450:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result379
-	JMP  over381
+	JLT  result430
+	JMP  over432
 
-special396:
+special451:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow397
+	JEQ     narrow452
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored398
+	JMP     stored453
 
-narrow397:
+narrow452:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip399
+	JEQ          skip454
 	SUBQ         BX, SI
-	JEQ          empty400
+	JEQ          empty455
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -13007,10 +13168,10 @@ narrow397:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty400:
-skip399:
+empty455:
+skip454:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip401
+	JEQ       skip456
 	VPMOVZXWD (AX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -13018,7 +13179,7 @@ skip399:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip401:
+skip456:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13033,72 +13194,72 @@ skip401:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around402
+	JNE       around457
 	VMOVDQU64 Z2, (AX)
-	JMP       stored403
+	JMP       stored458
 
-around402:
+around457:
 	VMOVNTDQ Z2, (AX)
 
-stored403:
-stored398:
-	JMP stored395
+stored458:
+stored453:
+	JMP stored450
 
-empty384:
+empty435:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed394
+	JNE       summed449
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around404
+	JNE       around459
 	VMOVDQU64 Z0, (AX)
-	JMP       stored405
+	JMP       stored460
 
-around404:
+around459:
 	VMOVNTDQ Z0, (AX)
 
-stored405:
-	JMP stored395
+stored460:
+	JMP stored450
 
-tooMany380:
+tooMany431:
 	MOVQ DI, results+24(FP)
 
-over381:
+over432:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip406
+	JEQ   skip461
 	ADDQ  $0x00000040, to+56(FP)
 
-skip406:
+skip461:
 	SUBQ $0x00000020, R9
 
-narrower378:
+narrower429:
 	CMPQ R9, $0x00000010
-	JLT  narrower408
+	JLT  narrower463
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over411
+	JGE  over466
 
-result409:
+result464:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few412
+	JLE   few467
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany410
+	JEQ   tooMany465
 
-few412:
+few467:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty414
+	JGE     empty469
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none415
+	JEQ     none470
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -13108,9 +13269,9 @@ few412:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows417
+	JGE     rows472
 
-row416:
+row471:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -13122,13 +13283,13 @@ row416:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row416
+	JLT          row471
 
-rows417:
+rows472:
 	CMPQ R11, SI
-	JGE  rows419
+	JGE  rows476
 
-row418:
+row475:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -13137,20 +13298,20 @@ row418:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row418
+	JLT          row475
 
-rows419:
-	JMP summed413
+rows476:
+	JMP summed468
 
-none415:
+none470:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows421
+	JGE     rows480
 
-row420:
+row479:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -13159,25 +13320,25 @@ row420:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row420
+	JLT        row479
 
-rows421:
+rows480:
 	CMPQ R10, SI
-	JGE  rows423
+	JGE  rows482
 
-row422:
+row481:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row422
+	JLT    row481
 
-rows423:
-summed413:
-summed424:
+rows482:
+summed468:
+summed483:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special426
+	JNE       special485
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13187,39 +13348,39 @@ summed424:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (AX)
 
-stored425:
+stored484:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result409
-	JMP  over411
+	JLT  result464
+	JMP  over466
 
-special426:
+special485:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow427
+	JEQ     narrow486
 	VMOVUPS Z0, (AX)
-	JMP     stored428
+	JMP     stored487
 
-narrow427:
+narrow486:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip429
+	JEQ          skip488
 	SUBQ         BX, SI
-	JEQ          empty430
+	JEQ          empty489
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty430:
-skip429:
+empty489:
+skip488:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip431
+	JEQ       skip490
 	VPMOVZXWD (AX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip431:
+skip490:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13228,75 +13389,75 @@ skip431:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around432
+	JNE       around491
 	VMOVDQU64 Y1, (AX)
-	JMP       stored433
+	JMP       stored492
 
-around432:
+around491:
 	VMOVNTDQ Y1, (AX)
 
-stored433:
-stored428:
-	JMP stored425
+stored492:
+stored487:
+	JMP stored484
 
-empty414:
+empty469:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed424
+	JNE       summed483
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around434
+	JNE       around493
 	VMOVDQU64 Y0, (AX)
-	JMP       stored435
+	JMP       stored494
 
-around434:
+around493:
 	VMOVNTDQ Y0, (AX)
 
-stored435:
-	JMP stored425
+stored494:
+	JMP stored484
 
-tooMany410:
+tooMany465:
 	MOVQ DI, results+24(FP)
 
-over411:
+over466:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip436
+	JEQ   skip495
 	ADDQ  $0x00000020, to+56(FP)
 
-skip436:
+skip495:
 	SUBQ $0x00000010, R9
 
-narrower408:
+narrower463:
 	TESTQ R9, R9
-	JLE   done437
+	JLE   done496
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over440
+	JGE   over499
 
-result438:
+result497:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few441
+	JLE   few500
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany439
+	JEQ   tooMany498
 
-few441:
+few500:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty443
+	JGE     empty502
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none444
+	JEQ     none503
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -13306,9 +13467,9 @@ few441:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows446
+	JGE     rows505
 
-row445:
+row504:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -13321,13 +13482,13 @@ row445:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row445
+	JLT          row504
 
-rows446:
+rows505:
 	CMPQ R10, SI
-	JGE  rows448
+	JGE  rows509
 
-row447:
+row508:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -13337,20 +13498,20 @@ row447:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row447
+	JLT          row508
 
-rows448:
-	JMP summed442
+rows509:
+	JMP summed501
 
-none444:
+none503:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows450
+	JGE     rows513
 
-row449:
+row512:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -13360,26 +13521,26 @@ row449:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row449
+	JLT        row512
 
-rows450:
+rows513:
 	CMPQ R9, SI
-	JGE  rows452
+	JGE  rows515
 
-row451:
+row514:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row451
+	JLT       row514
 
-rows452:
-summed442:
-summed453:
+rows515:
+summed501:
+summed516:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special455
+	JNE       special518
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13389,39 +13550,39 @@ summed453:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored454:
+stored517:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result438
-	JMP  over440
+	JLT  result497
+	JMP  over499
 
-special455:
+special518:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow456
+	JEQ     narrow519
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored457
+	JMP     stored520
 
-narrow456:
+narrow519:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip458
+	JEQ          skip521
 	SUBQ         BX, SI
-	JEQ          empty459
+	JEQ          empty522
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   SI, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty459:
-skip458:
+empty522:
+skip521:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip460
+	JEQ         skip523
 	VPMOVZXWD.Z (AX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip460:
+skip523:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13431,18 +13592,18 @@ skip460:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored457:
-	JMP stored454
+stored520:
+	JMP stored517
 
-empty443:
-	JMP summed453
-	JMP stored454
+empty502:
+	JMP summed516
+	JMP stored517
 
-tooMany439:
+tooMany498:
 	MOVQ DI, results+24(FP)
 
-over440:
-done437:
+over499:
+done496:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -13491,33 +13652,33 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none461
+	JEQ   none524
 	SUBQ  positions+32(FP), AX
 
-none461:
+none524:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile462:
+tile525:
 	CMPQ R10, $0x00000100
-	JLT  narrower463
+	JLT  narrower526
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over466
+	JGE  over529
 
-result464:
+result527:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few467
+	JLE   few530
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany465
+	JEQ   tooMany528
 
-few467:
+few530:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -13538,7 +13699,7 @@ few467:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty468
+	JGE     empty531
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13548,9 +13709,9 @@ few467:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows470
+	JGE     rows533
 
-row469:
+row532:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13633,13 +13794,13 @@ row469:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row469
+	JLT          row532
 
-rows470:
+rows533:
 	CMPQ R13, DI
-	JGE  rows472
+	JGE  rows535
 
-row471:
+row534:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13712,12 +13873,12 @@ row471:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row471
+	JLT          row534
 
-rows472:
-summed473:
+rows535:
+summed536:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special475
+	JNE       special538
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -13831,16 +13992,16 @@ summed473:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(BX)
 
-stored474:
+stored537:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result464
-	JMP  over466
+	JLT  result527
+	JMP  over529
 
-special475:
+special538:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow476
+	JEQ     narrow539
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -13857,13 +14018,13 @@ special475:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored477
+	JMP     stored540
 
-narrow476:
+narrow539:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip541
 	SUBQ         SI, DI
-	JEQ          empty479
+	JEQ          empty542
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -13885,10 +14046,10 @@ narrow476:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty479:
-skip478:
+empty542:
+skip541:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip543
 	VPMOVZXWD (BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -13938,7 +14099,7 @@ skip478:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip480:
+skip543:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -13953,14 +14114,14 @@ skip480:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around481
+	JNE       around544
 	VMOVDQU64 Z16, (BX)
-	JMP       stored482
+	JMP       stored545
 
-around481:
+around544:
 	VMOVNTDQ Z16, (BX)
 
-stored482:
+stored545:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -13975,14 +14136,14 @@ stored482:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around483
+	JNE       around546
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored484
+	JMP       stored547
 
-around483:
+around546:
 	VMOVNTDQ Z16, 64(BX)
 
-stored484:
+stored547:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -13997,14 +14158,14 @@ stored484:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around485
+	JNE       around548
 	VMOVDQU64 Z16, 128(BX)
-	JMP       stored486
+	JMP       stored549
 
-around485:
+around548:
 	VMOVNTDQ Z16, 128(BX)
 
-stored486:
+stored549:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -14019,14 +14180,14 @@ stored486:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around487
+	JNE       around550
 	VMOVDQU64 Z16, 192(BX)
-	JMP       stored488
+	JMP       stored551
 
-around487:
+around550:
 	VMOVNTDQ Z16, 192(BX)
 
-stored488:
+stored551:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -14041,14 +14202,14 @@ stored488:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around489
+	JNE       around552
 	VMOVDQU64 Z16, 256(BX)
-	JMP       stored490
+	JMP       stored553
 
-around489:
+around552:
 	VMOVNTDQ Z16, 256(BX)
 
-stored490:
+stored553:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -14063,14 +14224,14 @@ stored490:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around491
+	JNE       around554
 	VMOVDQU64 Z16, 320(BX)
-	JMP       stored492
+	JMP       stored555
 
-around491:
+around554:
 	VMOVNTDQ Z16, 320(BX)
 
-stored492:
+stored555:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -14085,14 +14246,14 @@ stored492:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around493
+	JNE       around556
 	VMOVDQU64 Z16, 384(BX)
-	JMP       stored494
+	JMP       stored557
 
-around493:
+around556:
 	VMOVNTDQ Z16, 384(BX)
 
-stored494:
+stored557:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -14107,22 +14268,22 @@ stored494:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around495
+	JNE       around558
 	VMOVDQU64 Z16, 448(BX)
-	JMP       stored496
+	JMP       stored559
 
-around495:
+around558:
 	VMOVNTDQ Z16, 448(BX)
 
-stored496:
-stored477:
-	JMP stored474
+stored559:
+stored540:
+	JMP stored537
 
-empty468:
+empty531:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed473
+	JNE       summed536
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around497
+	JNE       around560
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -14131,9 +14292,9 @@ empty468:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored498
+	JMP       stored561
 
-around497:
+around560:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -14143,43 +14304,43 @@ around497:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored498:
-	JMP stored474
+stored561:
+	JMP stored537
 
-tooMany465:
+tooMany528:
 	MOVQ R8, results+24(FP)
 
-over466:
+over529:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip499
+	JEQ   skip562
 	ADDQ  $0x00000200, to+72(FP)
 
-skip499:
+skip562:
 	SUBQ $0x00000100, R10
-	JMP  tile462
+	JMP  tile525
 
-narrower463:
+narrower526:
 	CMPQ R10, $0x00000080
-	JLT  narrower501
+	JLT  narrower564
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over504
+	JGE  over567
 
-result502:
+result565:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few505
+	JLE   few568
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany503
+	JEQ   tooMany566
 
-few505:
+few568:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -14192,7 +14353,7 @@ few505:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty506
+	JGE     empty569
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14202,9 +14363,9 @@ few505:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows508
+	JGE     rows571
 
-row507:
+row570:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -14251,13 +14412,13 @@ row507:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row507
+	JLT          row570
 
-rows508:
+rows571:
 	CMPQ R13, DI
-	JGE  rows510
+	JGE  rows573
 
-row509:
+row572:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -14298,12 +14459,12 @@ row509:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row509
+	JLT          row572
 
-rows510:
-summed511:
+rows573:
+summed574:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special513
+	JNE       special576
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -14361,16 +14522,16 @@ summed511:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(BX)
 
-stored512:
+stored575:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result502
-	JMP  over504
+	JLT  result565
+	JMP  over567
 
-special513:
+special576:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow514
+	JEQ     narrow577
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14379,13 +14540,13 @@ special513:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored515
+	JMP     stored578
 
-narrow514:
+narrow577:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip516
+	JEQ          skip579
 	SUBQ         SI, DI
-	JEQ          empty517
+	JEQ          empty580
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -14399,10 +14560,10 @@ narrow514:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty517:
-skip516:
+empty580:
+skip579:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip518
+	JEQ       skip581
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -14428,7 +14589,7 @@ skip516:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip518:
+skip581:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -14443,14 +14604,14 @@ skip518:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around519
+	JNE       around582
 	VMOVDQU64 Z8, (BX)
-	JMP       stored520
+	JMP       stored583
 
-around519:
+around582:
 	VMOVNTDQ Z8, (BX)
 
-stored520:
+stored583:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -14465,14 +14626,14 @@ stored520:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around521
+	JNE       around584
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored522
+	JMP       stored585
 
-around521:
+around584:
 	VMOVNTDQ Z8, 64(BX)
 
-stored522:
+stored585:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -14487,14 +14648,14 @@ stored522:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around523
+	JNE       around586
 	VMOVDQU64 Z8, 128(BX)
-	JMP       stored524
+	JMP       stored587
 
-around523:
+around586:
 	VMOVNTDQ Z8, 128(BX)
 
-stored524:
+stored587:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -14509,70 +14670,70 @@ stored524:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around525
+	JNE       around588
 	VMOVDQU64 Z8, 192(BX)
-	JMP       stored526
+	JMP       stored589
 
-around525:
+around588:
 	VMOVNTDQ Z8, 192(BX)
 
-stored526:
-stored515:
-	JMP stored512
+stored589:
+stored578:
+	JMP stored575
 
-empty506:
+empty569:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed511
+	JNE       summed574
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around527
+	JNE       around590
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored528
+	JMP       stored591
 
-around527:
+around590:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored528:
-	JMP stored512
+stored591:
+	JMP stored575
 
-tooMany503:
+tooMany566:
 	MOVQ R8, results+24(FP)
 
-over504:
+over567:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip529
+	JEQ   skip592
 	ADDQ  $0x00000100, to+72(FP)
 
-skip529:
+skip592:
 	SUBQ $0x00000080, R10
 
-narrower501:
+narrower564:
 	CMPQ R10, $0x00000040
-	JLT  narrower531
+	JLT  narrower594
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over534
+	JGE  over597
 
-result532:
+result595:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few535
+	JLE   few598
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany533
+	JEQ   tooMany596
 
-few535:
+few598:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -14581,7 +14742,7 @@ few535:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty536
+	JGE     empty599
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14591,9 +14752,9 @@ few535:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows538
+	JGE     rows601
 
-row537:
+row600:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -14622,13 +14783,13 @@ row537:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row537
+	JLT          row600
 
-rows538:
+rows601:
 	CMPQ R13, DI
-	JGE  rows540
+	JGE  rows603
 
-row539:
+row602:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -14653,12 +14814,12 @@ row539:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row539
+	JLT          row602
 
-rows540:
-summed541:
+rows603:
+summed604:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special543
+	JNE       special606
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -14688,27 +14849,27 @@ summed541:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(BX)
 
-stored542:
+stored605:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result532
-	JMP  over534
+	JLT  result595
+	JMP  over597
 
-special543:
+special606:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow544
+	JEQ     narrow607
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored545
+	JMP     stored608
 
-narrow544:
+narrow607:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip546
+	JEQ          skip609
 	SUBQ         SI, DI
-	JEQ          empty547
+	JEQ          empty610
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -14718,10 +14879,10 @@ narrow544:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty547:
-skip546:
+empty610:
+skip609:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip548
+	JEQ       skip611
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -14735,7 +14896,7 @@ skip546:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip548:
+skip611:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -14750,14 +14911,14 @@ skip548:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around549
+	JNE       around612
 	VMOVDQU64 Z4, (BX)
-	JMP       stored550
+	JMP       stored613
 
-around549:
+around612:
 	VMOVNTDQ Z4, (BX)
 
-stored550:
+stored613:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -14772,73 +14933,73 @@ stored550:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around551
+	JNE       around614
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored552
+	JMP       stored615
 
-around551:
+around614:
 	VMOVNTDQ Z4, 64(BX)
 
-stored552:
-stored545:
-	JMP stored542
+stored615:
+stored608:
+	JMP stored605
 
-empty536:
+empty599:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed541
+	JNE       summed604
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around553
+	JNE       around616
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored554
+	JMP       stored617
 
-around553:
+around616:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored554:
-	JMP stored542
+stored617:
+	JMP stored605
 
-tooMany533:
+tooMany596:
 	MOVQ R8, results+24(FP)
 
-over534:
+over597:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip555
+	JEQ   skip618
 	ADDQ  $0x00000080, to+72(FP)
 
-skip555:
+skip618:
 	SUBQ $0x00000040, R10
 
-narrower531:
+narrower594:
 	CMPQ R10, $0x00000020
-	JLT  narrower557
+	JLT  narrower620
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over560
+	JGE  over623
 
-result558:
+result621:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few561
+	JLE   few624
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany559
+	JEQ   tooMany622
 
-few561:
+few624:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty562
+	JGE     empty625
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14848,9 +15009,9 @@ few561:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows564
+	JGE     rows627
 
-row563:
+row626:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -14870,13 +15031,13 @@ row563:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row563
+	JLT          row626
 
-rows564:
+rows627:
 	CMPQ R13, DI
-	JGE  rows566
+	JGE  rows629
 
-row565:
+row628:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -14893,12 +15054,12 @@ row565:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row565
+	JLT          row628
 
-rows566:
-summed567:
+rows629:
+summed630:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special569
+	JNE       special632
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -14914,25 +15075,25 @@ summed567:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (BX)
 
-stored568:
+stored631:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result558
-	JMP  over560
+	JLT  result621
+	JMP  over623
 
-special569:
+special632:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow570
+	JEQ     narrow633
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored571
+	JMP     stored634
 
-narrow570:
+narrow633:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip572
+	JEQ          skip635
 	SUBQ         SI, DI
-	JEQ          empty573
+	JEQ          empty636
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -14940,10 +15101,10 @@ narrow570:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty573:
-skip572:
+empty636:
+skip635:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip574
+	JEQ       skip637
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -14951,7 +15112,7 @@ skip572:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip574:
+skip637:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -14966,70 +15127,70 @@ skip574:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around575
+	JNE       around638
 	VMOVDQU64 Z2, (BX)
-	JMP       stored576
+	JMP       stored639
 
-around575:
+around638:
 	VMOVNTDQ Z2, (BX)
 
-stored576:
-stored571:
-	JMP stored568
+stored639:
+stored634:
+	JMP stored631
 
-empty562:
+empty625:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed567
+	JNE       summed630
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around577
+	JNE       around640
 	VMOVDQU64 Z0, (BX)
-	JMP       stored578
+	JMP       stored641
 
-around577:
+around640:
 	VMOVNTDQ Z0, (BX)
 
-stored578:
-	JMP stored568
+stored641:
+	JMP stored631
 
-tooMany559:
+tooMany622:
 	MOVQ R8, results+24(FP)
 
-over560:
+over623:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip579
+	JEQ   skip642
 	ADDQ  $0x00000040, to+72(FP)
 
-skip579:
+skip642:
 	SUBQ $0x00000020, R10
 
-narrower557:
+narrower620:
 	CMPQ R10, $0x00000010
-	JLT  narrower581
+	JLT  narrower644
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over584
+	JGE  over647
 
-result582:
+result645:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few585
+	JLE   few648
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany583
+	JEQ   tooMany646
 
-few585:
+few648:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty586
+	JGE     empty649
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15039,9 +15200,9 @@ few585:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows588
+	JGE     rows651
 
-row587:
+row650:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -15057,13 +15218,13 @@ row587:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row587
+	JLT          row650
 
-rows588:
+rows651:
 	CMPQ R13, DI
-	JGE  rows590
+	JGE  rows653
 
-row589:
+row652:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -15076,12 +15237,12 @@ row589:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row589
+	JLT          row652
 
-rows590:
-summed591:
+rows653:
+summed654:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special593
+	JNE       special656
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -15091,39 +15252,39 @@ summed591:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (BX)
 
-stored592:
+stored655:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result582
-	JMP  over584
+	JLT  result645
+	JMP  over647
 
-special593:
+special656:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow594
+	JEQ     narrow657
 	VMOVUPS Z0, (BX)
-	JMP     stored595
+	JMP     stored658
 
-narrow594:
+narrow657:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip596
+	JEQ          skip659
 	SUBQ         SI, DI
-	JEQ          empty597
+	JEQ          empty660
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty597:
-skip596:
+empty660:
+skip659:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip598
+	JEQ       skip661
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip598:
+skip661:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -15132,73 +15293,73 @@ skip598:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around599
+	JNE       around662
 	VMOVDQU64 Y1, (BX)
-	JMP       stored600
+	JMP       stored663
 
-around599:
+around662:
 	VMOVNTDQ Y1, (BX)
 
-stored600:
-stored595:
-	JMP stored592
+stored663:
+stored658:
+	JMP stored655
 
-empty586:
+empty649:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed591
+	JNE       summed654
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around601
+	JNE       around664
 	VMOVDQU64 Y0, (BX)
-	JMP       stored602
+	JMP       stored665
 
-around601:
+around664:
 	VMOVNTDQ Y0, (BX)
 
-stored602:
-	JMP stored592
+stored665:
+	JMP stored655
 
-tooMany583:
+tooMany646:
 	MOVQ R8, results+24(FP)
 
-over584:
+over647:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip603
+	JEQ   skip666
 	ADDQ  $0x00000020, to+72(FP)
 
-skip603:
+skip666:
 	SUBQ $0x00000010, R10
 
-narrower581:
+narrower644:
 	TESTQ R10, R10
-	JLE   done604
+	JLE   done667
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over607
+	JGE   over670
 
-result605:
+result668:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few608
+	JLE   few671
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany606
+	JEQ   tooMany669
 
-few608:
+few671:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty609
+	JGE     empty672
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15208,9 +15369,9 @@ few608:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows611
+	JGE     rows674
 
-row610:
+row673:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -15226,13 +15387,13 @@ row610:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row610
+	JLT          row673
 
-rows611:
+rows674:
 	CMPQ R13, DI
-	JGE  rows613
+	JGE  rows676
 
-row612:
+row675:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -15245,12 +15406,12 @@ row612:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row612
+	JLT          row675
 
-rows613:
-summed614:
+rows676:
+summed677:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special616
+	JNE       special679
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -15260,39 +15421,39 @@ summed614:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored615:
+stored678:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result605
-	JMP  over607
+	JLT  result668
+	JMP  over670
 
-special616:
+special679:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow617
+	JEQ     narrow680
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored618
+	JMP     stored681
 
-narrow617:
+narrow680:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip619
+	JEQ          skip682
 	SUBQ         SI, DI
-	JEQ          empty620
+	JEQ          empty683
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty620:
-skip619:
+empty683:
+skip682:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip621
+	JEQ         skip684
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip621:
+skip684:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -15302,18 +15463,18 @@ skip621:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored618:
-	JMP stored615
+stored681:
+	JMP stored678
 
-empty609:
-	JMP summed614
-	JMP stored615
+empty672:
+	JMP summed677
+	JMP stored678
 
-tooMany606:
+tooMany669:
 	MOVQ R8, results+24(FP)
 
-over607:
-done604:
+over670:
+done667:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -15328,22 +15489,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none622
+	JEQ   none685
 	SUBQ  positions+32(FP), AX
 
-none622:
+none685:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile623:
+tile686:
 	CMPQ R10, $0x00000080
-	JLT  narrower624
+	JLT  narrower687
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over627
+	JGE  over690
 
-result625:
+result688:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -15353,7 +15514,7 @@ result625:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty628
+	JGE     empty691
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -15377,9 +15538,9 @@ result625:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows631
+	JGE     rows694
 
-row630:
+row693:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -15439,13 +15600,13 @@ row630:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row630
+	JLT        row693
 
-rows631:
+rows694:
 	CMPQ R11, DI
-	JGE  rows633
+	JGE  rows696
 
-row632:
+row695:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -15499,9 +15660,9 @@ row632:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row632
+	JLT       row695
 
-rows633:
+rows696:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -15520,7 +15681,7 @@ rows633:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none634
+	JEQ           none697
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -15625,10 +15786,10 @@ rows633:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none634:
-	JMP stored629
+none697:
+	JMP stored692
 
-empty628:
+empty691:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -15655,7 +15816,7 @@ empty628:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none635
+	JEQ       none698
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -15680,30 +15841,30 @@ empty628:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none635:
-stored629:
+none698:
+stored692:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result625
-	JMP  over627
+	JLT  result688
+	JMP  over690
 	MOVQ R8, results+24(FP)
 
-over627:
+over690:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile623
+	JMP  tile686
 
-narrower624:
+narrower687:
 	CMPQ R10, $0x00000040
-	JLT  narrower637
+	JLT  narrower700
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over640
+	JGE  over703
 
-result638:
+result701:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -15713,7 +15874,7 @@ result638:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty641
+	JGE     empty704
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -15729,9 +15890,9 @@ result638:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows644
+	JGE     rows707
 
-row643:
+row706:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -15765,13 +15926,13 @@ row643:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row643
+	JLT        row706
 
-rows644:
+rows707:
 	CMPQ R11, DI
-	JGE  rows646
+	JGE  rows709
 
-row645:
+row708:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -15801,9 +15962,9 @@ row645:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row645
+	JLT       row708
 
-rows646:
+rows709:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -15814,7 +15975,7 @@ rows646:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none647
+	JEQ           none710
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -15871,10 +16032,10 @@ rows646:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none647:
-	JMP stored642
+none710:
+	JMP stored705
 
-empty641:
+empty704:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -15889,7 +16050,7 @@ empty641:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none648
+	JEQ       none711
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -15906,29 +16067,29 @@ empty641:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none648:
-stored642:
+none711:
+stored705:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result638
-	JMP  over640
+	JLT  result701
+	JMP  over703
 	MOVQ R8, results+24(FP)
 
-over640:
+over703:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower637:
+narrower700:
 	CMPQ R10, $0x00000020
-	JLT  narrower650
+	JLT  narrower713
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over653
+	JGE  over716
 
-result651:
+result714:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -15938,7 +16099,7 @@ result651:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty654
+	JGE     empty717
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -15950,9 +16111,9 @@ result651:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows657
+	JGE     rows720
 
-row656:
+row719:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -15973,13 +16134,13 @@ row656:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row656
+	JLT        row719
 
-rows657:
+rows720:
 	CMPQ R11, DI
-	JGE  rows659
+	JGE  rows722
 
-row658:
+row721:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -15997,16 +16158,16 @@ row658:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row658
+	JLT       row721
 
-rows659:
+rows722:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none660
+	JEQ           none723
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16039,10 +16200,10 @@ rows659:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none660:
-	JMP stored655
+none723:
+	JMP stored718
 
-empty654:
+empty717:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -16051,7 +16212,7 @@ empty654:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none661
+	JEQ       none724
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -16064,29 +16225,29 @@ empty654:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none661:
-stored655:
+none724:
+stored718:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result651
-	JMP  over653
+	JLT  result714
+	JMP  over716
 	MOVQ R8, results+24(FP)
 
-over653:
+over716:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower650:
+narrower713:
 	CMPQ R10, $0x00000010
-	JLT  narrower663
+	JLT  narrower726
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over666
+	JGE  over729
 
-result664:
+result727:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -16096,7 +16257,7 @@ result664:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty667
+	JGE     empty730
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -16106,9 +16267,9 @@ result664:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows670
+	JGE     rows733
 
-row669:
+row732:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -16123,13 +16284,13 @@ row669:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row669
+	JLT        row732
 
-rows670:
+rows733:
 	CMPQ R11, DI
-	JGE  rows672
+	JGE  rows735
 
-row671:
+row734:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16141,15 +16302,15 @@ row671:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row671
+	JLT       row734
 
-rows672:
+rows735:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none673
+	JEQ           none736
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16170,17 +16331,17 @@ rows672:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none673:
-	JMP stored668
+none736:
+	JMP stored731
 
-empty667:
+empty730:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none674
+	JEQ     none737
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -16191,32 +16352,32 @@ empty667:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none674:
-stored668:
+none737:
+stored731:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result664
-	JMP  over666
+	JLT  result727
+	JMP  over729
 	MOVQ R8, results+24(FP)
 
-over666:
+over729:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower663:
+narrower726:
 	TESTQ R10, R10
-	JLE   done675
+	JLE   done738
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over678
+	JGE   over741
 
-result676:
+result739:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -16226,7 +16387,7 @@ result676:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty679
+	JGE     empty742
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -16236,9 +16397,9 @@ result676:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows682
+	JGE     rows745
 
-row681:
+row744:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -16253,13 +16414,13 @@ row681:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row681
+	JLT         row744
 
-rows682:
+rows745:
 	CMPQ R11, DI
-	JGE  rows684
+	JGE  rows747
 
-row683:
+row746:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16271,15 +16432,15 @@ row683:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row683
+	JLT         row746
 
-rows684:
+rows747:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none685
+	JEQ           none748
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16301,17 +16462,17 @@ rows684:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none685:
-	JMP stored680
+none748:
+	JMP stored743
 
-empty679:
+empty742:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none686
+	JEQ       none749
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -16323,17 +16484,17 @@ empty679:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none686:
-stored680:
+none749:
+stored743:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result676
-	JMP  over678
+	JLT  result739
+	JMP  over741
 	MOVQ R8, results+24(FP)
 
-over678:
-done675:
+over741:
+done738:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -16369,171 +16530,194 @@ result3:
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
-	CMPQ    BX, SI
-	JGE     empty8
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   BX, SI
+	JGE    empty8
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none9
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip10
+	ADDQ   R10, R10
+
+skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide13
 	VPBROADCASTW (R10), Y16
 	VCVTPH2PS    Y16, Z16
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    32(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    96(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	PREFETCHT0   128(R8)(R13*1)
-	VCVTPH2PS    160(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	VCVTPH2PS    192(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	PREFETCHT0   192(R8)(R13*1)
-	VCVTPH2PS    224(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	VCVTPH2PS    256(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	PREFETCHT0   256(R8)(R13*1)
-	VCVTPH2PS    288(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	VCVTPH2PS    320(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	PREFETCHT0   320(R8)(R13*1)
-	VCVTPH2PS    352(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	VCVTPH2PS    384(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	PREFETCHT0   384(R8)(R13*1)
-	VCVTPH2PS    416(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	VCVTPH2PS    448(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	PREFETCHT0   448(R8)(R13*1)
-	VCVTPH2PS    480(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row10
+	JMP          factor14
 
-rows11:
+wide13:
+	VBROADCASTSS (R10), Z16
+	ADDQ         $0x04, R10
+
+factor14:
+	VCVTPH2PS  (R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  32(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z1, Z1
+	VCVTPH2PS  64(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z2, Z2
+	PREFETCHT0 64(R8)(R13*1)
+	VCVTPH2PS  96(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z3, Z3
+	VCVTPH2PS  128(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z4, Z4
+	PREFETCHT0 128(R8)(R13*1)
+	VCVTPH2PS  160(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z5, Z5
+	VCVTPH2PS  192(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z6, Z6
+	PREFETCHT0 192(R8)(R13*1)
+	VCVTPH2PS  224(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z7, Z7
+	VCVTPH2PS  256(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z8, Z8
+	PREFETCHT0 256(R8)(R13*1)
+	VCVTPH2PS  288(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z9, Z9
+	VCVTPH2PS  320(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z10, Z10
+	PREFETCHT0 320(R8)(R13*1)
+	VCVTPH2PS  352(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z11, Z11
+	VCVTPH2PS  384(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z12, Z12
+	PREFETCHT0 384(R8)(R13*1)
+	VCVTPH2PS  416(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z13, Z13
+	VCVTPH2PS  448(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z17
+	VADDPS     Z17, Z14, Z14
+	PREFETCHT0 448(R8)(R13*1)
+	VCVTPH2PS  480(R8)(R12*1), Z17
+	VMULPS     Z17, Z16, Z16
+	VADDPS     Z16, Z15, Z15
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row11
+
+rows12:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows16
 
-row12:
+row15:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide17
 	VPBROADCASTW (R10), Y16
 	VCVTPH2PS    Y16, Z16
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	VCVTPH2PS    32(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	VCVTPH2PS    96(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	VCVTPH2PS    160(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	VCVTPH2PS    192(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	VCVTPH2PS    224(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	VCVTPH2PS    256(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	VCVTPH2PS    288(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	VCVTPH2PS    320(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	VCVTPH2PS    352(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	VCVTPH2PS    384(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	VCVTPH2PS    416(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	VCVTPH2PS    448(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	VCVTPH2PS    480(R8)(R12*1), Z17
-	VMULPS       Z17, Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row12
+	JMP          factor18
 
-rows13:
+wide17:
+	VBROADCASTSS (R10), Z16
+	ADDQ         $0x04, R10
+
+factor18:
+	VCVTPH2PS (R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z0, Z0
+	VCVTPH2PS 32(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z1, Z1
+	VCVTPH2PS 64(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z2, Z2
+	VCVTPH2PS 96(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z3, Z3
+	VCVTPH2PS 128(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z4, Z4
+	VCVTPH2PS 160(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z5, Z5
+	VCVTPH2PS 192(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z6, Z6
+	VCVTPH2PS 224(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z7, Z7
+	VCVTPH2PS 256(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z8, Z8
+	VCVTPH2PS 288(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z9, Z9
+	VCVTPH2PS 320(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z10, Z10
+	VCVTPH2PS 352(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z11, Z11
+	VCVTPH2PS 384(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z12, Z12
+	VCVTPH2PS 416(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z13, Z13
+	VCVTPH2PS 448(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z17
+	VADDPS    Z17, Z14, Z14
+	VCVTPH2PS 480(R8)(R12*1), Z17
+	VMULPS    Z17, Z16, Z16
+	VADDPS    Z16, Z15, Z15
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row15
+
+rows16:
 	JMP summed7
 
 none9:
@@ -16542,9 +16726,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows20
 
-row14:
+row19:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16591,13 +16775,13 @@ row14:
 	VADDPS     Z16, Z15, Z15
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row19
 
-rows15:
+rows20:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows22
 
-row16:
+row21:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z16
@@ -16634,13 +16818,13 @@ row16:
 	VADDPS    Z16, Z15, Z15
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row16
+	JLT       row21
 
-rows17:
+rows22:
 summed7:
-summed18:
+summed23:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special20
+	JNE       special25
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -16674,16 +16858,16 @@ summed18:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored19:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow26
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -16700,13 +16884,13 @@ special20:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored22
+	JMP     stored27
 
-narrow21:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip28
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty29
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -16728,10 +16912,10 @@ narrow21:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty24:
-skip23:
+empty29:
+skip28:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip25
+	JEQ       skip30
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -16765,119 +16949,119 @@ skip23:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip25:
+skip30:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around31
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored27
+	JMP       stored32
 
-around26:
+around31:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored27:
+stored32:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around33
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored29
+	JMP       stored34
 
-around28:
+around33:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored29:
+stored34:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around35
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored31
+	JMP       stored36
 
-around30:
+around35:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored31:
+stored36:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around37
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored33
+	JMP       stored38
 
-around32:
+around37:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored33:
+stored38:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around39
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored35
+	JMP       stored40
 
-around34:
+around39:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored35:
+stored40:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around41
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored37
+	JMP       stored42
 
-around36:
+around41:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored37:
+stored42:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around43
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored39
+	JMP       stored44
 
-around38:
+around43:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored39:
+stored44:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
+	JNE       around45
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored41
+	JMP       stored46
 
-around40:
+around45:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored41:
-stored22:
-	JMP stored19
+stored46:
+stored27:
+	JMP stored24
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed18
+	JNE       summed23
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
+	JNE       around47
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -16886,9 +17070,9 @@ empty8:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored43
+	JMP       stored48
 
-around42:
+around47:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -16898,8 +17082,8 @@ around42:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored43:
-	JMP stored19
+stored48:
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -16908,149 +17092,172 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip44
+	JEQ   skip49
 	ADDQ  $0x00000200, to+56(FP)
 
-skip44:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower46
+	JLT  narrower51
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over49
+	JGE  over54
 
-result47:
+result52:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few50
+	JLE   few55
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany48
+	JEQ   tooMany53
 
-few50:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty52
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few55:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   BX, SI
+	JGE    empty57
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none58
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip59
+	ADDQ   R10, R10
+
+skip59:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows55
+	JGE     rows61
 
-row54:
+row60:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide62
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    32(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    96(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	PREFETCHT0   128(R8)(R13*1)
-	VCVTPH2PS    160(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	VCVTPH2PS    192(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	PREFETCHT0   192(R8)(R13*1)
-	VCVTPH2PS    224(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row54
+	JMP          factor63
 
-rows55:
+wide62:
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x04, R10
+
+factor63:
+	VCVTPH2PS  (R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  32(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z1, Z1
+	VCVTPH2PS  64(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z2, Z2
+	PREFETCHT0 64(R8)(R13*1)
+	VCVTPH2PS  96(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z3, Z3
+	VCVTPH2PS  128(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z4, Z4
+	PREFETCHT0 128(R8)(R13*1)
+	VCVTPH2PS  160(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z5, Z5
+	VCVTPH2PS  192(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z9
+	VADDPS     Z9, Z6, Z6
+	PREFETCHT0 192(R8)(R13*1)
+	VCVTPH2PS  224(R8)(R12*1), Z9
+	VMULPS     Z9, Z8, Z8
+	VADDPS     Z8, Z7, Z7
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row60
+
+rows61:
 	CMPQ R11, SI
-	JGE  rows57
+	JGE  rows65
 
-row56:
+row64:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide66
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	VCVTPH2PS    32(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	VCVTPH2PS    96(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	VCVTPH2PS    160(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	VCVTPH2PS    192(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	VCVTPH2PS    224(R8)(R12*1), Z9
-	VMULPS       Z9, Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row56
+	JMP          factor67
 
-rows57:
-	JMP summed51
+wide66:
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x04, R10
 
-none53:
+factor67:
+	VCVTPH2PS (R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z0, Z0
+	VCVTPH2PS 32(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z1, Z1
+	VCVTPH2PS 64(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z2, Z2
+	VCVTPH2PS 96(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z3, Z3
+	VCVTPH2PS 128(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z4, Z4
+	VCVTPH2PS 160(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z5, Z5
+	VCVTPH2PS 192(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z9
+	VADDPS    Z9, Z6, Z6
+	VCVTPH2PS 224(R8)(R12*1), Z9
+	VMULPS    Z9, Z8, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row64
+
+rows65:
+	JMP summed56
+
+none58:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows59
+	JGE     rows69
 
-row58:
+row68:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17077,13 +17284,13 @@ row58:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row58
+	JLT        row68
 
-rows59:
+rows69:
 	CMPQ R10, SI
-	JGE  rows61
+	JGE  rows71
 
-row60:
+row70:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -17104,13 +17311,13 @@ row60:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row60
+	JLT       row70
 
-rows61:
-summed51:
-summed62:
+rows71:
+summed56:
+summed72:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special64
+	JNE       special74
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -17128,16 +17335,16 @@ summed62:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored63:
+stored73:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result47
-	JMP  over49
+	JLT  result52
+	JMP  over54
 
-special64:
+special74:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow75
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -17146,13 +17353,13 @@ special64:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored66
+	JMP     stored76
 
-narrow65:
+narrow75:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip67
+	JEQ          skip77
 	SUBQ         BX, SI
-	JEQ          empty68
+	JEQ          empty78
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -17166,10 +17373,10 @@ narrow65:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty68:
-skip67:
+empty78:
+skip77:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip69
+	JEQ       skip79
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -17187,216 +17394,239 @@ skip67:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip69:
+skip79:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
+	JNE       around80
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored71
+	JMP       stored81
 
-around70:
+around80:
 	VMOVNTDQ Y8, (AX)
 	VMOVNTDQ Y9, 32(AX)
 
-stored71:
+stored81:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around72
+	JNE       around82
 	VMOVDQU64 Y8, 64(AX)
 	VMOVDQU64 Y9, 96(AX)
-	JMP       stored73
+	JMP       stored83
 
-around72:
+around82:
 	VMOVNTDQ Y8, 64(AX)
 	VMOVNTDQ Y9, 96(AX)
 
-stored73:
+stored83:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around74
+	JNE       around84
 	VMOVDQU64 Y8, 128(AX)
 	VMOVDQU64 Y9, 160(AX)
-	JMP       stored75
+	JMP       stored85
 
-around74:
+around84:
 	VMOVNTDQ Y8, 128(AX)
 	VMOVNTDQ Y9, 160(AX)
 
-stored75:
+stored85:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around86
 	VMOVDQU64 Y8, 192(AX)
 	VMOVDQU64 Y9, 224(AX)
-	JMP       stored77
+	JMP       stored87
 
-around76:
+around86:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored77:
-stored66:
-	JMP stored63
+stored87:
+stored76:
+	JMP stored73
 
-empty52:
+empty57:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed62
+	JNE       summed72
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around78
+	JNE       around88
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored79
+	JMP       stored89
 
-around78:
+around88:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored79:
-	JMP stored63
+stored89:
+	JMP stored73
 
-tooMany48:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over49:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip80
+	JEQ   skip90
 	ADDQ  $0x00000100, to+56(FP)
 
-skip80:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower46:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower82
+	JLT  narrower92
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over85
+	JGE  over95
 
-result83:
+result93:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few86
+	JLE   few96
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany84
+	JEQ   tooMany94
 
-few86:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	CMPQ    BX, SI
-	JGE     empty88
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none89
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few96:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	CMPQ   BX, SI
+	JGE    empty98
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none99
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip100
+	ADDQ   R10, R10
+
+skip100:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows91
+	JGE     rows102
 
-row90:
+row101:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide103
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    32(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    96(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	PREFETCHT0   128(R8)(R13*1)
-	VCVTPH2PS    160(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row90
+	JMP          factor104
 
-rows91:
+wide103:
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
+
+factor104:
+	VCVTPH2PS  (R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z7
+	VADDPS     Z7, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  32(R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z7
+	VADDPS     Z7, Z1, Z1
+	VCVTPH2PS  64(R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z7
+	VADDPS     Z7, Z2, Z2
+	PREFETCHT0 64(R8)(R13*1)
+	VCVTPH2PS  96(R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z7
+	VADDPS     Z7, Z3, Z3
+	VCVTPH2PS  128(R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z7
+	VADDPS     Z7, Z4, Z4
+	PREFETCHT0 128(R8)(R13*1)
+	VCVTPH2PS  160(R8)(R12*1), Z7
+	VMULPS     Z7, Z6, Z6
+	VADDPS     Z6, Z5, Z5
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row101
+
+rows102:
 	CMPQ R11, SI
-	JGE  rows93
+	JGE  rows106
 
-row92:
+row105:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide107
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	VCVTPH2PS    32(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	VCVTPH2PS    96(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	VCVTPH2PS    128(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	VCVTPH2PS    160(R8)(R12*1), Z7
-	VMULPS       Z7, Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row92
+	JMP          factor108
 
-rows93:
-	JMP summed87
+wide107:
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x04, R10
 
-none89:
+factor108:
+	VCVTPH2PS (R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z7
+	VADDPS    Z7, Z0, Z0
+	VCVTPH2PS 32(R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z7
+	VADDPS    Z7, Z1, Z1
+	VCVTPH2PS 64(R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z7
+	VADDPS    Z7, Z2, Z2
+	VCVTPH2PS 96(R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z7
+	VADDPS    Z7, Z3, Z3
+	VCVTPH2PS 128(R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z7
+	VADDPS    Z7, Z4, Z4
+	VCVTPH2PS 160(R8)(R12*1), Z7
+	VMULPS    Z7, Z6, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row105
+
+rows106:
+	JMP summed97
+
+none99:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows95
+	JGE     rows110
 
-row94:
+row109:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17418,13 +17648,13 @@ row94:
 	VADDPS     Z6, Z5, Z5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row94
+	JLT        row109
 
-rows95:
+rows110:
 	CMPQ R10, SI
-	JGE  rows97
+	JGE  rows112
 
-row96:
+row111:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z6
@@ -17441,13 +17671,13 @@ row96:
 	VADDPS    Z6, Z5, Z5
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row96
+	JLT       row111
 
-rows97:
-summed87:
-summed98:
+rows112:
+summed97:
+summed113:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special115
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	VMOVUPS   Y6, (AX)
@@ -17461,29 +17691,29 @@ summed98:
 	VMOVUPS   Y6, 128(AX)
 	VMOVUPS   Y7, 160(AX)
 
-stored99:
+stored114:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result83
-	JMP  over85
+	JLT  result93
+	JMP  over95
 
-special100:
+special115:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow116
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored102
+	JMP     stored117
 
-narrow101:
+narrow116:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip118
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty119
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -17495,10 +17725,10 @@ narrow101:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty104:
-skip103:
+empty119:
+skip118:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip120
 	VCVTPH2PS (AX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(AX), Z6
@@ -17512,186 +17742,209 @@ skip103:
 	VCVTPH2PS 160(AX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip105:
+skip120:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around121
 	VMOVDQU64 Y6, (AX)
 	VMOVDQU64 Y7, 32(AX)
-	JMP       stored107
+	JMP       stored122
 
-around106:
+around121:
 	VMOVNTDQ Y6, (AX)
 	VMOVNTDQ Y7, 32(AX)
 
-stored107:
+stored122:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around123
 	VMOVDQU64 Y6, 64(AX)
 	VMOVDQU64 Y7, 96(AX)
-	JMP       stored109
+	JMP       stored124
 
-around108:
+around123:
 	VMOVNTDQ Y6, 64(AX)
 	VMOVNTDQ Y7, 96(AX)
 
-stored109:
+stored124:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around125
 	VMOVDQU64 Y6, 128(AX)
 	VMOVDQU64 Y7, 160(AX)
-	JMP       stored111
+	JMP       stored126
 
-around110:
+around125:
 	VMOVNTDQ Y6, 128(AX)
 	VMOVNTDQ Y7, 160(AX)
 
-stored111:
-stored102:
-	JMP stored99
+stored126:
+stored117:
+	JMP stored114
 
-empty88:
+empty98:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed98
+	JNE       summed113
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around127
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
-	JMP       stored113
+	JMP       stored128
 
-around112:
+around127:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 
-stored113:
-	JMP stored99
+stored128:
+	JMP stored114
 
-tooMany84:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over85:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip114
+	JEQ   skip129
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip114:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower82:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower116
+	JLT  narrower131
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over119
+	JGE  over134
 
-result117:
+result132:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few120
+	JLE   few135
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany118
+	JEQ   tooMany133
 
-few120:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty122
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none123
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few135:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   BX, SI
+	JGE    empty137
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none138
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip139
+	ADDQ   R10, R10
+
+skip139:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows125
+	JGE     rows141
 
-row124:
+row140:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide142
 	VPBROADCASTW (R10), Y4
 	VCVTPH2PS    Y4, Z4
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    32(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    96(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row124
+	JMP          factor143
 
-rows125:
+wide142:
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x04, R10
+
+factor143:
+	VCVTPH2PS  (R8)(R12*1), Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  32(R8)(R12*1), Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z1, Z1
+	VCVTPH2PS  64(R8)(R12*1), Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z2, Z2
+	PREFETCHT0 64(R8)(R13*1)
+	VCVTPH2PS  96(R8)(R12*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row140
+
+rows141:
 	CMPQ R11, SI
-	JGE  rows127
+	JGE  rows145
 
-row126:
+row144:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide146
 	VPBROADCASTW (R10), Y4
 	VCVTPH2PS    Y4, Z4
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VCVTPH2PS    32(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	VCVTPH2PS    64(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	VCVTPH2PS    96(R8)(R12*1), Z5
-	VMULPS       Z5, Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row126
+	JMP          factor147
 
-rows127:
-	JMP summed121
+wide146:
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x04, R10
 
-none123:
+factor147:
+	VCVTPH2PS (R8)(R12*1), Z5
+	VMULPS    Z5, Z4, Z5
+	VADDPS    Z5, Z0, Z0
+	VCVTPH2PS 32(R8)(R12*1), Z5
+	VMULPS    Z5, Z4, Z5
+	VADDPS    Z5, Z1, Z1
+	VCVTPH2PS 64(R8)(R12*1), Z5
+	VMULPS    Z5, Z4, Z5
+	VADDPS    Z5, Z2, Z2
+	VCVTPH2PS 96(R8)(R12*1), Z5
+	VMULPS    Z5, Z4, Z4
+	VADDPS    Z4, Z3, Z3
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row144
+
+rows145:
+	JMP summed136
+
+none138:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows129
+	JGE     rows149
 
-row128:
+row148:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17708,13 +17961,13 @@ row128:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row128
+	JLT        row148
 
-rows129:
+rows149:
 	CMPQ R10, SI
-	JGE  rows131
+	JGE  rows151
 
-row130:
+row150:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -17727,13 +17980,13 @@ row130:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row130
+	JLT       row150
 
-rows131:
-summed121:
-summed132:
+rows151:
+summed136:
+summed152:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special134
+	JNE       special154
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -17743,27 +17996,27 @@ summed132:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored133:
+stored153:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result132
+	JMP  over134
 
-special134:
+special154:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow135
+	JEQ     narrow155
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored136
+	JMP     stored156
 
-narrow135:
+narrow155:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip137
+	JEQ          skip157
 	SUBQ         BX, SI
-	JEQ          empty138
+	JEQ          empty158
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -17773,10 +18026,10 @@ narrow135:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty138:
-skip137:
+empty158:
+skip157:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip139
+	JEQ       skip159
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -17786,156 +18039,179 @@ skip137:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip139:
+skip159:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
+	JNE       around160
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored141
+	JMP       stored161
 
-around140:
+around160:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored141:
+stored161:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around142
+	JNE       around162
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored143
+	JMP       stored163
 
-around142:
+around162:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored143:
-stored136:
-	JMP stored133
+stored163:
+stored156:
+	JMP stored153
 
-empty122:
+empty137:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed132
+	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around144
+	JNE       around164
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored145
+	JMP       stored165
 
-around144:
+around164:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored145:
-	JMP stored133
+stored165:
+	JMP stored153
 
-tooMany118:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over119:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip146
+	JEQ   skip166
 	ADDQ  $0x00000080, to+56(FP)
 
-skip146:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower116:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower148
+	JLT  narrower168
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over151
+	JGE  over171
 
-result149:
+result169:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few152
+	JLE   few172
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany150
+	JEQ   tooMany170
 
-few152:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	CMPQ    BX, SI
-	JGE     empty154
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none155
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few172:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   BX, SI
+	JGE    empty174
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none175
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip176
+	ADDQ   R10, R10
+
+skip176:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows157
+	JGE     rows178
 
-row156:
+row177:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide179
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    32(R8)(R12*1), Z3
-	VMULPS       Z3, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row156
+	JMP          factor180
 
-rows157:
+wide179:
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x04, R10
+
+factor180:
+	VCVTPH2PS  (R8)(R12*1), Z3
+	VMULPS     Z3, Z2, Z3
+	VADDPS     Z3, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  32(R8)(R12*1), Z3
+	VMULPS     Z3, Z2, Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row177
+
+rows178:
 	CMPQ R11, SI
-	JGE  rows159
+	JGE  rows182
 
-row158:
+row181:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide183
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	VCVTPH2PS    32(R8)(R12*1), Z3
-	VMULPS       Z3, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row158
+	JMP          factor184
 
-rows159:
-	JMP summed153
+wide183:
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x04, R10
 
-none155:
+factor184:
+	VCVTPH2PS (R8)(R12*1), Z3
+	VMULPS    Z3, Z2, Z3
+	VADDPS    Z3, Z0, Z0
+	VCVTPH2PS 32(R8)(R12*1), Z3
+	VMULPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row181
+
+rows182:
+	JMP summed173
+
+none175:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows161
+	JGE     rows186
 
-row160:
+row185:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -17947,13 +18223,13 @@ row160:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row160
+	JLT        row185
 
-rows161:
+rows186:
 	CMPQ R10, SI
-	JGE  rows163
+	JGE  rows188
 
-row162:
+row187:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -17962,37 +18238,37 @@ row162:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row162
+	JLT       row187
 
-rows163:
-summed153:
-summed164:
+rows188:
+summed173:
+summed189:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special166
+	JNE       special191
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored165:
+stored190:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result149
-	JMP  over151
+	JLT  result169
+	JMP  over171
 
-special166:
+special191:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow167
+	JEQ     narrow192
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored168
+	JMP     stored193
 
-narrow167:
+narrow192:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip169
+	JEQ          skip194
 	SUBQ         BX, SI
-	JEQ          empty170
+	JEQ          empty195
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -18000,143 +18276,166 @@ narrow167:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty170:
-skip169:
+empty195:
+skip194:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip171
+	JEQ       skip196
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip171:
+skip196:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around172
+	JNE       around197
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored173
+	JMP       stored198
 
-around172:
+around197:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored173:
-stored168:
-	JMP stored165
+stored198:
+stored193:
+	JMP stored190
 
-empty154:
+empty174:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed164
+	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around174
+	JNE       around199
 	VMOVDQU64 Z0, (AX)
-	JMP       stored175
+	JMP       stored200
 
-around174:
+around199:
 	VMOVNTDQ Z0, (AX)
 
-stored175:
-	JMP stored165
+stored200:
+	JMP stored190
 
-tooMany150:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over151:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip176
+	JEQ   skip201
 	ADDQ  $0x00000040, to+56(FP)
 
-skip176:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower148:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower178
+	JLT  narrower203
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over181
+	JGE  over206
 
-result179:
+result204:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few182
+	JLE   few207
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany180
+	JEQ   tooMany205
 
-few182:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty184
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none185
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few207:
+	MOVQ   positions+32(FP), R10
+	LEAQ   (R10)(BX*8), BX
+	LEAQ   (R10)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	CMPQ   BX, SI
+	JGE    empty209
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none210
+	MOVQ   BX, R10
+	SUBQ   positions+32(FP), R10
+	SHRQ   $0x02, R10
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip211
+	ADDQ   R10, R10
+
+skip211:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows187
+	JGE     rows213
 
-row186:
+row212:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide214
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row186
+	JMP          factor215
 
-rows187:
+wide214:
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x04, R10
+
+factor215:
+	VCVTPH2PS  (R8)(R12*1), Z2
+	VMULPS     Z2, Z1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row212
+
+rows213:
 	CMPQ R11, SI
-	JGE  rows189
+	JGE  rows217
 
-row188:
+row216:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide218
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row188
+	JMP          factor219
 
-rows189:
-	JMP summed183
+wide218:
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x04, R10
 
-none185:
+factor219:
+	VCVTPH2PS (R8)(R12*1), Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row216
+
+rows217:
+	JMP summed208
+
+none210:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows221
 
-row190:
+row220:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -18146,188 +18445,211 @@ row190:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row190
+	JLT        row220
 
-rows191:
+rows221:
 	CMPQ R10, SI
-	JGE  rows193
+	JGE  rows223
 
-row192:
+row222:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row192
+	JLT       row222
 
-rows193:
-summed183:
-summed194:
+rows223:
+summed208:
+summed224:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special196
+	JNE       special226
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored195:
+stored225:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result179
-	JMP  over181
+	JLT  result204
+	JMP  over206
 
-special196:
+special226:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow197
+	JEQ     narrow227
 	VMOVUPS Z0, (AX)
-	JMP     stored198
+	JMP     stored228
 
-narrow197:
+narrow227:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip199
+	JEQ          skip229
 	SUBQ         BX, SI
-	JEQ          empty200
+	JEQ          empty230
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty200:
-skip199:
+empty230:
+skip229:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip201
+	JEQ       skip231
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip201:
+skip231:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around202
+	JNE       around232
 	VMOVDQU64 Y1, (AX)
-	JMP       stored203
+	JMP       stored233
 
-around202:
+around232:
 	VMOVNTDQ Y1, (AX)
 
-stored203:
-stored198:
-	JMP stored195
+stored233:
+stored228:
+	JMP stored225
 
-empty184:
+empty209:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed194
+	JNE       summed224
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around234
 	VMOVDQU64 Y0, (AX)
-	JMP       stored205
+	JMP       stored235
 
-around204:
+around234:
 	VMOVNTDQ Y0, (AX)
 
-stored205:
-	JMP stored195
+stored235:
+	JMP stored225
 
-tooMany180:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over181:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip236
 	ADDQ  $0x00000020, to+56(FP)
 
-skip206:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower178:
+narrower203:
 	TESTQ R9, R9
-	JLE   done207
+	JLE   done237
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over210
+	JGE   over240
 
-result208:
+result238:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few211
+	JLE   few241
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany209
+	JEQ   tooMany239
 
-few211:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty213
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none214
-	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
+few241:
+	MOVQ   positions+32(FP), R9
+	LEAQ   (R9)(BX*8), BX
+	LEAQ   (R9)(SI*8), SI
+	VPXORD Z0, Z0, Z0
+	CMPQ   BX, SI
+	JGE    empty243
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none244
+	MOVQ   BX, R9
+	SUBQ   positions+32(FP), R9
+	SHRQ   $0x02, R9
+	TESTQ  $0x00000020, mode+80(FP)
+	JEQ    skip245
+	ADDQ   R9, R9
+
+skip245:
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows216
+	JGE     rows247
 
-row215:
+row246:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide248
 	VPBROADCASTW (R9), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x02, R9
-	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row215
+	JMP          factor249
 
-rows216:
+wide248:
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x04, R9
+
+factor249:
+	VCVTPH2PS.Z (R8)(R11*1), K1, Z2
+	VMULPS      Z2, Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R12*1)
+	ADDQ        $0x08, R10
+	CMPQ        R10, R13
+	JLT         row246
+
+rows247:
 	CMPQ R10, SI
-	JGE  rows218
+	JGE  rows251
 
-row217:
+row250:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide252
 	VPBROADCASTW (R9), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x02, R9
-	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row217
+	JMP          factor253
 
-rows218:
-	JMP summed212
+wide252:
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x04, R9
 
-none214:
+factor253:
+	VCVTPH2PS.Z (R8)(R11*1), K1, Z2
+	VMULPS      Z2, Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R10
+	CMPQ        R10, SI
+	JLT         row250
+
+rows251:
+	JMP summed242
+
+none244:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows220
+	JGE     rows255
 
-row219:
+row254:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -18337,76 +18659,76 @@ row219:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row219
+	JLT         row254
 
-rows220:
+rows255:
 	CMPQ R9, SI
-	JGE  rows222
+	JGE  rows257
 
-row221:
+row256:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row221
+	JLT         row256
 
-rows222:
-summed212:
-summed223:
+rows257:
+summed242:
+summed258:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special225
+	JNE       special260
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored224:
+stored259:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result208
-	JMP  over210
+	JLT  result238
+	JMP  over240
 
-special225:
+special260:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow226
+	JEQ     narrow261
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored227
+	JMP     stored262
 
-narrow226:
+narrow261:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip228
+	JEQ          skip263
 	SUBQ         BX, SI
-	JEQ          empty229
+	JEQ          empty264
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   SI, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty229:
-skip228:
+empty264:
+skip263:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip230
+	JEQ         skip265
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip230:
+skip265:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored227:
-	JMP stored224
+stored262:
+	JMP stored259
 
-empty213:
-	JMP summed223
-	JMP stored224
+empty243:
+	JMP summed258
+	JMP stored259
 
-tooMany209:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over210:
-done207:
+over240:
+done237:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -18422,26 +18744,26 @@ TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile231:
+tile266:
 	CMPQ R9, $0x00000100
-	JLT  narrower232
+	JLT  narrower267
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over235
+	JGE  over270
 
-result233:
+result268:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few236
+	JLE   few271
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany234
+	JEQ   tooMany269
 
-few236:
+few271:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -18462,9 +18784,9 @@ few236:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty238
+	JGE     empty273
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none239
+	JEQ     none274
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -18474,9 +18796,9 @@ few236:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows241
+	JGE     rows276
 
-row240:
+row275:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -18533,13 +18855,13 @@ row240:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row240
+	JLT          row275
 
-rows241:
+rows276:
 	CMPQ R11, SI
-	JGE  rows243
+	JGE  rows280
 
-row242:
+row279:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -18578,20 +18900,20 @@ row242:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row242
+	JLT          row279
 
-rows243:
-	JMP summed237
+rows280:
+	JMP summed272
 
-none239:
+none274:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows245
+	JGE     rows284
 
-row244:
+row283:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -18630,13 +18952,13 @@ row244:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row244
+	JLT        row283
 
-rows245:
+rows284:
 	CMPQ R10, SI
-	JGE  rows247
+	JGE  rows286
 
-row246:
+row285:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -18657,13 +18979,13 @@ row246:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row246
+	JLT    row285
 
-rows247:
-summed237:
-summed248:
+rows286:
+summed272:
+summed287:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special250
+	JNE       special289
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -18697,16 +19019,16 @@ summed248:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored249:
+stored288:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result268
+	JMP  over270
 
-special250:
+special289:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow251
+	JEQ     narrow290
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -18723,13 +19045,13 @@ special250:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored252
+	JMP     stored291
 
-narrow251:
+narrow290:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip253
+	JEQ          skip292
 	SUBQ         BX, SI
-	JEQ          empty254
+	JEQ          empty293
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -18751,10 +19073,10 @@ narrow251:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty254:
-skip253:
+empty293:
+skip292:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip255
+	JEQ       skip294
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -18788,119 +19110,119 @@ skip253:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip255:
+skip294:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around256
+	JNE       around295
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored257
+	JMP       stored296
 
-around256:
+around295:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored257:
+stored296:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around297
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored259
+	JMP       stored298
 
-around258:
+around297:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored259:
+stored298:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around260
+	JNE       around299
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored261
+	JMP       stored300
 
-around260:
+around299:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored261:
+stored300:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around262
+	JNE       around301
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored263
+	JMP       stored302
 
-around262:
+around301:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored263:
+stored302:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around264
+	JNE       around303
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored265
+	JMP       stored304
 
-around264:
+around303:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored265:
+stored304:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around266
+	JNE       around305
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored267
+	JMP       stored306
 
-around266:
+around305:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored267:
+stored306:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around268
+	JNE       around307
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored269
+	JMP       stored308
 
-around268:
+around307:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored269:
+stored308:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around270
+	JNE       around309
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored271
+	JMP       stored310
 
-around270:
+around309:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored271:
-stored252:
-	JMP stored249
+stored310:
+stored291:
+	JMP stored288
 
-empty238:
+empty273:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed248
+	JNE       summed287
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around272
+	JNE       around311
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -18909,9 +19231,9 @@ empty238:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored273
+	JMP       stored312
 
-around272:
+around311:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -18921,43 +19243,43 @@ around272:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored273:
-	JMP stored249
+stored312:
+	JMP stored288
 
-tooMany234:
+tooMany269:
 	MOVQ DI, results+24(FP)
 
-over235:
+over270:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip274
+	JEQ   skip313
 	ADDQ  $0x00000200, to+56(FP)
 
-skip274:
+skip313:
 	SUBQ $0x00000100, R9
-	JMP  tile231
+	JMP  tile266
 
-narrower232:
+narrower267:
 	CMPQ R9, $0x00000080
-	JLT  narrower276
+	JLT  narrower315
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over279
+	JGE  over318
 
-result277:
+result316:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few280
+	JLE   few319
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany278
+	JEQ   tooMany317
 
-few280:
+few319:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -18970,9 +19292,9 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty282
+	JGE     empty321
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none283
+	JEQ     none322
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -18982,9 +19304,9 @@ few280:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows285
+	JGE     rows324
 
-row284:
+row323:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19017,13 +19339,13 @@ row284:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row284
+	JLT          row323
 
-rows285:
+rows324:
 	CMPQ R11, SI
-	JGE  rows287
+	JGE  rows328
 
-row286:
+row327:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -19046,20 +19368,20 @@ row286:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row286
+	JLT          row327
 
-rows287:
-	JMP summed281
+rows328:
+	JMP summed320
 
-none283:
+none322:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows289
+	JGE     rows332
 
-row288:
+row331:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19082,13 +19404,13 @@ row288:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row288
+	JLT        row331
 
-rows289:
+rows332:
 	CMPQ R10, SI
-	JGE  rows291
+	JGE  rows334
 
-row290:
+row333:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -19101,13 +19423,13 @@ row290:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row290
+	JLT    row333
 
-rows291:
-summed281:
-summed292:
+rows334:
+summed320:
+summed335:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special294
+	JNE       special337
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -19125,16 +19447,16 @@ summed292:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored293:
+stored336:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result277
-	JMP  over279
+	JLT  result316
+	JMP  over318
 
-special294:
+special337:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow295
+	JEQ     narrow338
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -19143,13 +19465,13 @@ special294:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored296
+	JMP     stored339
 
-narrow295:
+narrow338:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip297
+	JEQ          skip340
 	SUBQ         BX, SI
-	JEQ          empty298
+	JEQ          empty341
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -19163,10 +19485,10 @@ narrow295:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty298:
-skip297:
+empty341:
+skip340:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip299
+	JEQ       skip342
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -19184,115 +19506,115 @@ skip297:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip299:
+skip342:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around300
+	JNE       around343
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored301
+	JMP       stored344
 
-around300:
+around343:
 	VMOVNTDQ Y8, (AX)
 	VMOVNTDQ Y9, 32(AX)
 
-stored301:
+stored344:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around302
+	JNE       around345
 	VMOVDQU64 Y8, 64(AX)
 	VMOVDQU64 Y9, 96(AX)
-	JMP       stored303
+	JMP       stored346
 
-around302:
+around345:
 	VMOVNTDQ Y8, 64(AX)
 	VMOVNTDQ Y9, 96(AX)
 
-stored303:
+stored346:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around304
+	JNE       around347
 	VMOVDQU64 Y8, 128(AX)
 	VMOVDQU64 Y9, 160(AX)
-	JMP       stored305
+	JMP       stored348
 
-around304:
+around347:
 	VMOVNTDQ Y8, 128(AX)
 	VMOVNTDQ Y9, 160(AX)
 
-stored305:
+stored348:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around306
+	JNE       around349
 	VMOVDQU64 Y8, 192(AX)
 	VMOVDQU64 Y9, 224(AX)
-	JMP       stored307
+	JMP       stored350
 
-around306:
+around349:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored307:
-stored296:
-	JMP stored293
+stored350:
+stored339:
+	JMP stored336
 
-empty282:
+empty321:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed292
+	JNE       summed335
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around308
+	JNE       around351
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored309
+	JMP       stored352
 
-around308:
+around351:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored309:
-	JMP stored293
+stored352:
+	JMP stored336
 
-tooMany278:
+tooMany317:
 	MOVQ DI, results+24(FP)
 
-over279:
+over318:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip310
+	JEQ   skip353
 	ADDQ  $0x00000100, to+56(FP)
 
-skip310:
+skip353:
 	SUBQ $0x00000080, R9
 
-narrower276:
+narrower315:
 	CMPQ R9, $0x00000060
-	JLT  narrower312
+	JLT  narrower355
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over315
+	JGE  over358
 
-result313:
+result356:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few316
+	JLE   few359
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany314
+	JEQ   tooMany357
 
-few316:
+few359:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -19303,9 +19625,9 @@ few316:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty361
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none362
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -19315,9 +19637,9 @@ few316:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows321
+	JGE     rows364
 
-row320:
+row363:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19344,13 +19666,13 @@ row320:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row320
+	JLT          row363
 
-rows321:
+rows364:
 	CMPQ R11, SI
-	JGE  rows323
+	JGE  rows368
 
-row322:
+row367:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z6
@@ -19369,20 +19691,20 @@ row322:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row322
+	JLT          row367
 
-rows323:
-	JMP summed317
+rows368:
+	JMP summed360
 
-none319:
+none362:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows325
+	JGE     rows372
 
-row324:
+row371:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19401,13 +19723,13 @@ row324:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row324
+	JLT        row371
 
-rows325:
+rows372:
 	CMPQ R10, SI
-	JGE  rows327
+	JGE  rows374
 
-row326:
+row373:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -19418,13 +19740,13 @@ row326:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row326
+	JLT    row373
 
-rows327:
-summed317:
-summed328:
+rows374:
+summed360:
+summed375:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special330
+	JNE       special377
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	VMOVUPS   Y6, (AX)
@@ -19438,29 +19760,29 @@ summed328:
 	VMOVUPS   Y6, 128(AX)
 	VMOVUPS   Y7, 160(AX)
 
-stored329:
+stored376:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result313
-	JMP  over315
+	JLT  result356
+	JMP  over358
 
-special330:
+special377:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow331
+	JEQ     narrow378
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored332
+	JMP     stored379
 
-narrow331:
+narrow378:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip333
+	JEQ          skip380
 	SUBQ         BX, SI
-	JEQ          empty334
+	JEQ          empty381
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -19472,10 +19794,10 @@ narrow331:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty334:
-skip333:
+empty381:
+skip380:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip335
+	JEQ       skip382
 	VCVTPH2PS (AX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(AX), Z6
@@ -19489,100 +19811,100 @@ skip333:
 	VCVTPH2PS 160(AX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip335:
+skip382:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around336
+	JNE       around383
 	VMOVDQU64 Y6, (AX)
 	VMOVDQU64 Y7, 32(AX)
-	JMP       stored337
+	JMP       stored384
 
-around336:
+around383:
 	VMOVNTDQ Y6, (AX)
 	VMOVNTDQ Y7, 32(AX)
 
-stored337:
+stored384:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around338
+	JNE       around385
 	VMOVDQU64 Y6, 64(AX)
 	VMOVDQU64 Y7, 96(AX)
-	JMP       stored339
+	JMP       stored386
 
-around338:
+around385:
 	VMOVNTDQ Y6, 64(AX)
 	VMOVNTDQ Y7, 96(AX)
 
-stored339:
+stored386:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around340
+	JNE       around387
 	VMOVDQU64 Y6, 128(AX)
 	VMOVDQU64 Y7, 160(AX)
-	JMP       stored341
+	JMP       stored388
 
-around340:
+around387:
 	VMOVNTDQ Y6, 128(AX)
 	VMOVNTDQ Y7, 160(AX)
 
-stored341:
-stored332:
-	JMP stored329
+stored388:
+stored379:
+	JMP stored376
 
-empty318:
+empty361:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed328
+	JNE       summed375
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around342
+	JNE       around389
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
-	JMP       stored343
+	JMP       stored390
 
-around342:
+around389:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 
-stored343:
-	JMP stored329
+stored390:
+	JMP stored376
 
-tooMany314:
+tooMany357:
 	MOVQ DI, results+24(FP)
 
-over315:
+over358:
 	ADDQ  $0x00000180, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip344
+	JEQ   skip391
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip344:
+skip391:
 	SUBQ $0x00000060, R9
 
-narrower312:
+narrower355:
 	CMPQ R9, $0x00000040
-	JLT  narrower346
+	JLT  narrower393
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over349
+	JGE  over396
 
-result347:
+result394:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few350
+	JLE   few397
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany348
+	JEQ   tooMany395
 
-few350:
+few397:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -19591,9 +19913,9 @@ few350:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty352
+	JGE     empty399
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none353
+	JEQ     none400
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -19603,9 +19925,9 @@ few350:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows355
+	JGE     rows402
 
-row354:
+row401:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19626,13 +19948,13 @@ row354:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row354
+	JLT          row401
 
-rows355:
+rows402:
 	CMPQ R11, SI
-	JGE  rows357
+	JGE  rows406
 
-row356:
+row405:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -19647,20 +19969,20 @@ row356:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row356
+	JLT          row405
 
-rows357:
-	JMP summed351
+rows406:
+	JMP summed398
 
-none353:
+none400:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows359
+	JGE     rows410
 
-row358:
+row409:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19675,13 +19997,13 @@ row358:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row358
+	JLT        row409
 
-rows359:
+rows410:
 	CMPQ R10, SI
-	JGE  rows361
+	JGE  rows412
 
-row360:
+row411:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -19690,13 +20012,13 @@ row360:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row360
+	JLT    row411
 
-rows361:
-summed351:
-summed362:
+rows412:
+summed398:
+summed413:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special364
+	JNE       special415
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -19706,27 +20028,27 @@ summed362:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored363:
+stored414:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result347
-	JMP  over349
+	JLT  result394
+	JMP  over396
 
-special364:
+special415:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow365
+	JEQ     narrow416
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored366
+	JMP     stored417
 
-narrow365:
+narrow416:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip367
+	JEQ          skip418
 	SUBQ         BX, SI
-	JEQ          empty368
+	JEQ          empty419
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -19736,10 +20058,10 @@ narrow365:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty368:
-skip367:
+empty419:
+skip418:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip369
+	JEQ       skip420
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -19749,94 +20071,94 @@ skip367:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip369:
+skip420:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around370
+	JNE       around421
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored371
+	JMP       stored422
 
-around370:
+around421:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored371:
+stored422:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around372
+	JNE       around423
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored373
+	JMP       stored424
 
-around372:
+around423:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored373:
-stored366:
-	JMP stored363
+stored424:
+stored417:
+	JMP stored414
 
-empty352:
+empty399:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed362
+	JNE       summed413
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around374
+	JNE       around425
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored375
+	JMP       stored426
 
-around374:
+around425:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored375:
-	JMP stored363
+stored426:
+	JMP stored414
 
-tooMany348:
+tooMany395:
 	MOVQ DI, results+24(FP)
 
-over349:
+over396:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip376
+	JEQ   skip427
 	ADDQ  $0x00000080, to+56(FP)
 
-skip376:
+skip427:
 	SUBQ $0x00000040, R9
 
-narrower346:
+narrower393:
 	CMPQ R9, $0x00000020
-	JLT  narrower378
+	JLT  narrower429
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over381
+	JGE  over432
 
-result379:
+result430:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few382
+	JLE   few433
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany380
+	JEQ   tooMany431
 
-few382:
+few433:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty384
+	JGE     empty435
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none385
+	JEQ     none436
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -19846,9 +20168,9 @@ few382:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows387
+	JGE     rows438
 
-row386:
+row437:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19863,13 +20185,13 @@ row386:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row386
+	JLT          row437
 
-rows387:
+rows438:
 	CMPQ R11, SI
-	JGE  rows389
+	JGE  rows442
 
-row388:
+row441:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -19880,20 +20202,20 @@ row388:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row388
+	JLT          row441
 
-rows389:
-	JMP summed383
+rows442:
+	JMP summed434
 
-none385:
+none436:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows391
+	JGE     rows446
 
-row390:
+row445:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19904,50 +20226,50 @@ row390:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row390
+	JLT        row445
 
-rows391:
+rows446:
 	CMPQ R10, SI
-	JGE  rows393
+	JGE  rows448
 
-row392:
+row447:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row392
+	JLT    row447
 
-rows393:
-summed383:
-summed394:
+rows448:
+summed434:
+summed449:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special396
+	JNE       special451
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored395:
+stored450:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result379
-	JMP  over381
+	JLT  result430
+	JMP  over432
 
-special396:
+special451:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow397
+	JEQ     narrow452
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored398
+	JMP     stored453
 
-narrow397:
+narrow452:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip399
+	JEQ          skip454
 	SUBQ         BX, SI
-	JEQ          empty400
+	JEQ          empty455
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -19955,87 +20277,87 @@ narrow397:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty400:
-skip399:
+empty455:
+skip454:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip401
+	JEQ       skip456
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip401:
+skip456:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around402
+	JNE       around457
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored403
+	JMP       stored458
 
-around402:
+around457:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored403:
-stored398:
-	JMP stored395
+stored458:
+stored453:
+	JMP stored450
 
-empty384:
+empty435:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed394
+	JNE       summed449
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around404
+	JNE       around459
 	VMOVDQU64 Z0, (AX)
-	JMP       stored405
+	JMP       stored460
 
-around404:
+around459:
 	VMOVNTDQ Z0, (AX)
 
-stored405:
-	JMP stored395
+stored460:
+	JMP stored450
 
-tooMany380:
+tooMany431:
 	MOVQ DI, results+24(FP)
 
-over381:
+over432:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip406
+	JEQ   skip461
 	ADDQ  $0x00000040, to+56(FP)
 
-skip406:
+skip461:
 	SUBQ $0x00000020, R9
 
-narrower378:
+narrower429:
 	CMPQ R9, $0x00000010
-	JLT  narrower408
+	JLT  narrower463
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over411
+	JGE  over466
 
-result409:
+result464:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few412
+	JLE   few467
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany410
+	JEQ   tooMany465
 
-few412:
+few467:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty414
+	JGE     empty469
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none415
+	JEQ     none470
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20045,9 +20367,9 @@ few412:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows417
+	JGE     rows472
 
-row416:
+row471:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -20059,13 +20381,13 @@ row416:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row416
+	JLT          row471
 
-rows417:
+rows472:
 	CMPQ R11, SI
-	JGE  rows419
+	JGE  rows476
 
-row418:
+row475:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -20074,20 +20396,20 @@ row418:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row418
+	JLT          row475
 
-rows419:
-	JMP summed413
+rows476:
+	JMP summed468
 
-none415:
+none470:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows421
+	JGE     rows480
 
-row420:
+row479:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -20096,131 +20418,131 @@ row420:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row420
+	JLT        row479
 
-rows421:
+rows480:
 	CMPQ R10, SI
-	JGE  rows423
+	JGE  rows482
 
-row422:
+row481:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row422
+	JLT    row481
 
-rows423:
-summed413:
-summed424:
+rows482:
+summed468:
+summed483:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special426
+	JNE       special485
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored425:
+stored484:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result409
-	JMP  over411
+	JLT  result464
+	JMP  over466
 
-special426:
+special485:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow427
+	JEQ     narrow486
 	VMOVUPS Z0, (AX)
-	JMP     stored428
+	JMP     stored487
 
-narrow427:
+narrow486:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip429
+	JEQ          skip488
 	SUBQ         BX, SI
-	JEQ          empty430
+	JEQ          empty489
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty430:
-skip429:
+empty489:
+skip488:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip431
+	JEQ       skip490
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip431:
+skip490:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around432
+	JNE       around491
 	VMOVDQU64 Y1, (AX)
-	JMP       stored433
+	JMP       stored492
 
-around432:
+around491:
 	VMOVNTDQ Y1, (AX)
 
-stored433:
-stored428:
-	JMP stored425
+stored492:
+stored487:
+	JMP stored484
 
-empty414:
+empty469:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed424
+	JNE       summed483
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around434
+	JNE       around493
 	VMOVDQU64 Y0, (AX)
-	JMP       stored435
+	JMP       stored494
 
-around434:
+around493:
 	VMOVNTDQ Y0, (AX)
 
-stored435:
-	JMP stored425
+stored494:
+	JMP stored484
 
-tooMany410:
+tooMany465:
 	MOVQ DI, results+24(FP)
 
-over411:
+over466:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip436
+	JEQ   skip495
 	ADDQ  $0x00000020, to+56(FP)
 
-skip436:
+skip495:
 	SUBQ $0x00000010, R9
 
-narrower408:
+narrower463:
 	TESTQ R9, R9
-	JLE   done437
+	JLE   done496
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over440
+	JGE   over499
 
-result438:
+result497:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few441
+	JLE   few500
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany439
+	JEQ   tooMany498
 
-few441:
+few500:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty443
+	JGE     empty502
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none444
+	JEQ     none503
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -20230,9 +20552,9 @@ few441:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows446
+	JGE     rows505
 
-row445:
+row504:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -20245,13 +20567,13 @@ row445:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row445
+	JLT          row504
 
-rows446:
+rows505:
 	CMPQ R10, SI
-	JGE  rows448
+	JGE  rows509
 
-row447:
+row508:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -20261,20 +20583,20 @@ row447:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row447
+	JLT          row508
 
-rows448:
-	JMP summed442
+rows509:
+	JMP summed501
 
-none444:
+none503:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows450
+	JGE     rows513
 
-row449:
+row512:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -20284,76 +20606,76 @@ row449:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row449
+	JLT        row512
 
-rows450:
+rows513:
 	CMPQ R9, SI
-	JGE  rows452
+	JGE  rows515
 
-row451:
+row514:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row451
+	JLT       row514
 
-rows452:
-summed442:
-summed453:
+rows515:
+summed501:
+summed516:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special455
+	JNE       special518
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored454:
+stored517:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result438
-	JMP  over440
+	JLT  result497
+	JMP  over499
 
-special455:
+special518:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow456
+	JEQ     narrow519
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored457
+	JMP     stored520
 
-narrow456:
+narrow519:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip458
+	JEQ          skip521
 	SUBQ         BX, SI
-	JEQ          empty459
+	JEQ          empty522
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   SI, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty459:
-skip458:
+empty522:
+skip521:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip460
+	JEQ         skip523
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip460:
+skip523:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored457:
-	JMP stored454
+stored520:
+	JMP stored517
 
-empty443:
-	JMP summed453
-	JMP stored454
+empty502:
+	JMP summed516
+	JMP stored517
 
-tooMany439:
+tooMany498:
 	MOVQ DI, results+24(FP)
 
-over440:
-done437:
+over499:
+done496:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -20368,33 +20690,33 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none461
+	JEQ   none524
 	SUBQ  positions+32(FP), AX
 
-none461:
+none524:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile462:
+tile525:
 	CMPQ R10, $0x00000100
-	JLT  narrower463
+	JLT  narrower526
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over466
+	JGE  over529
 
-result464:
+result527:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few467
+	JLE   few530
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany465
+	JEQ   tooMany528
 
-few467:
+few530:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -20415,7 +20737,7 @@ few467:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     empty468
+	JGE     empty531
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20425,9 +20747,9 @@ few467:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows470
+	JGE     rows533
 
-row469:
+row532:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20494,13 +20816,13 @@ row469:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row469
+	JLT          row532
 
-rows470:
+rows533:
 	CMPQ R13, DI
-	JGE  rows472
+	JGE  rows535
 
-row471:
+row534:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -20557,12 +20879,12 @@ row471:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row471
+	JLT          row534
 
-rows472:
-summed473:
+rows535:
+summed536:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special475
+	JNE       special538
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (BX)
@@ -20596,16 +20918,16 @@ summed473:
 	VMOVUPS   Y16, 448(BX)
 	VMOVUPS   Y17, 480(BX)
 
-stored474:
+stored537:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result464
-	JMP  over466
+	JLT  result527
+	JMP  over529
 
-special475:
+special538:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow476
+	JEQ     narrow539
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20622,13 +20944,13 @@ special475:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored477
+	JMP     stored540
 
-narrow476:
+narrow539:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip478
+	JEQ          skip541
 	SUBQ         SI, DI
-	JEQ          empty479
+	JEQ          empty542
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -20650,10 +20972,10 @@ narrow476:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty479:
-skip478:
+empty542:
+skip541:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip480
+	JEQ       skip543
 	VCVTPH2PS (BX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(BX), Z16
@@ -20687,119 +21009,119 @@ skip478:
 	VCVTPH2PS 480(BX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip480:
+skip543:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around481
+	JNE       around544
 	VMOVDQU64 Y16, (BX)
 	VMOVDQU64 Y17, 32(BX)
-	JMP       stored482
+	JMP       stored545
 
-around481:
+around544:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 
-stored482:
+stored545:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around483
+	JNE       around546
 	VMOVDQU64 Y16, 64(BX)
 	VMOVDQU64 Y17, 96(BX)
-	JMP       stored484
+	JMP       stored547
 
-around483:
+around546:
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored484:
+stored547:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around485
+	JNE       around548
 	VMOVDQU64 Y16, 128(BX)
 	VMOVDQU64 Y17, 160(BX)
-	JMP       stored486
+	JMP       stored549
 
-around485:
+around548:
 	VMOVNTDQ Y16, 128(BX)
 	VMOVNTDQ Y17, 160(BX)
 
-stored486:
+stored549:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around487
+	JNE       around550
 	VMOVDQU64 Y16, 192(BX)
 	VMOVDQU64 Y17, 224(BX)
-	JMP       stored488
+	JMP       stored551
 
-around487:
+around550:
 	VMOVNTDQ Y16, 192(BX)
 	VMOVNTDQ Y17, 224(BX)
 
-stored488:
+stored551:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around489
+	JNE       around552
 	VMOVDQU64 Y16, 256(BX)
 	VMOVDQU64 Y17, 288(BX)
-	JMP       stored490
+	JMP       stored553
 
-around489:
+around552:
 	VMOVNTDQ Y16, 256(BX)
 	VMOVNTDQ Y17, 288(BX)
 
-stored490:
+stored553:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around491
+	JNE       around554
 	VMOVDQU64 Y16, 320(BX)
 	VMOVDQU64 Y17, 352(BX)
-	JMP       stored492
+	JMP       stored555
 
-around491:
+around554:
 	VMOVNTDQ Y16, 320(BX)
 	VMOVNTDQ Y17, 352(BX)
 
-stored492:
+stored555:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around493
+	JNE       around556
 	VMOVDQU64 Y16, 384(BX)
 	VMOVDQU64 Y17, 416(BX)
-	JMP       stored494
+	JMP       stored557
 
-around493:
+around556:
 	VMOVNTDQ Y16, 384(BX)
 	VMOVNTDQ Y17, 416(BX)
 
-stored494:
+stored557:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around495
+	JNE       around558
 	VMOVDQU64 Y16, 448(BX)
 	VMOVDQU64 Y17, 480(BX)
-	JMP       stored496
+	JMP       stored559
 
-around495:
+around558:
 	VMOVNTDQ Y16, 448(BX)
 	VMOVNTDQ Y17, 480(BX)
 
-stored496:
-stored477:
-	JMP stored474
+stored559:
+stored540:
+	JMP stored537
 
-empty468:
+empty531:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed473
+	JNE       summed536
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around497
+	JNE       around560
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -20808,9 +21130,9 @@ empty468:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored498
+	JMP       stored561
 
-around497:
+around560:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -20820,43 +21142,43 @@ around497:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored498:
-	JMP stored474
+stored561:
+	JMP stored537
 
-tooMany465:
+tooMany528:
 	MOVQ R8, results+24(FP)
 
-over466:
+over529:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip499
+	JEQ   skip562
 	ADDQ  $0x00000200, to+72(FP)
 
-skip499:
+skip562:
 	SUBQ $0x00000100, R10
-	JMP  tile462
+	JMP  tile525
 
-narrower463:
+narrower526:
 	CMPQ R10, $0x00000080
-	JLT  narrower501
+	JLT  narrower564
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over504
+	JGE  over567
 
-result502:
+result565:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few505
+	JLE   few568
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany503
+	JEQ   tooMany566
 
-few505:
+few568:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -20869,7 +21191,7 @@ few505:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty506
+	JGE     empty569
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20879,9 +21201,9 @@ few505:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows508
+	JGE     rows571
 
-row507:
+row570:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20920,13 +21242,13 @@ row507:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row507
+	JLT          row570
 
-rows508:
+rows571:
 	CMPQ R13, DI
-	JGE  rows510
+	JGE  rows573
 
-row509:
+row572:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -20959,12 +21281,12 @@ row509:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row509
+	JLT          row572
 
-rows510:
-summed511:
+rows573:
+summed574:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special513
+	JNE       special576
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (BX)
@@ -20982,16 +21304,16 @@ summed511:
 	VMOVUPS   Y8, 192(BX)
 	VMOVUPS   Y9, 224(BX)
 
-stored512:
+stored575:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result502
-	JMP  over504
+	JLT  result565
+	JMP  over567
 
-special513:
+special576:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow514
+	JEQ     narrow577
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -21000,13 +21322,13 @@ special513:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored515
+	JMP     stored578
 
-narrow514:
+narrow577:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip516
+	JEQ          skip579
 	SUBQ         SI, DI
-	JEQ          empty517
+	JEQ          empty580
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -21020,10 +21342,10 @@ narrow514:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty517:
-skip516:
+empty580:
+skip579:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip518
+	JEQ       skip581
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -21041,115 +21363,115 @@ skip516:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip518:
+skip581:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around519
+	JNE       around582
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored520
+	JMP       stored583
 
-around519:
+around582:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored520:
+stored583:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around521
+	JNE       around584
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored522
+	JMP       stored585
 
-around521:
+around584:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored522:
+stored585:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around523
+	JNE       around586
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored524
+	JMP       stored587
 
-around523:
+around586:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored524:
+stored587:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around525
+	JNE       around588
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored526
+	JMP       stored589
 
-around525:
+around588:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored526:
-stored515:
-	JMP stored512
+stored589:
+stored578:
+	JMP stored575
 
-empty506:
+empty569:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed511
+	JNE       summed574
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around527
+	JNE       around590
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored528
+	JMP       stored591
 
-around527:
+around590:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored528:
-	JMP stored512
+stored591:
+	JMP stored575
 
-tooMany503:
+tooMany566:
 	MOVQ R8, results+24(FP)
 
-over504:
+over567:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip529
+	JEQ   skip592
 	ADDQ  $0x00000100, to+72(FP)
 
-skip529:
+skip592:
 	SUBQ $0x00000080, R10
 
-narrower501:
+narrower564:
 	CMPQ R10, $0x00000040
-	JLT  narrower531
+	JLT  narrower594
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over534
+	JGE  over597
 
-result532:
+result595:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few535
+	JLE   few598
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany533
+	JEQ   tooMany596
 
-few535:
+few598:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -21158,7 +21480,7 @@ few535:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty536
+	JGE     empty599
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21168,9 +21490,9 @@ few535:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows538
+	JGE     rows601
 
-row537:
+row600:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21195,13 +21517,13 @@ row537:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row537
+	JLT          row600
 
-rows538:
+rows601:
 	CMPQ R13, DI
-	JGE  rows540
+	JGE  rows603
 
-row539:
+row602:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21222,12 +21544,12 @@ row539:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row539
+	JLT          row602
 
-rows540:
-summed541:
+rows603:
+summed604:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special543
+	JNE       special606
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (BX)
@@ -21237,27 +21559,27 @@ summed541:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 
-stored542:
+stored605:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result532
-	JMP  over534
+	JLT  result595
+	JMP  over597
 
-special543:
+special606:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow544
+	JEQ     narrow607
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored545
+	JMP     stored608
 
-narrow544:
+narrow607:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip546
+	JEQ          skip609
 	SUBQ         SI, DI
-	JEQ          empty547
+	JEQ          empty610
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -21267,10 +21589,10 @@ narrow544:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty547:
-skip546:
+empty610:
+skip609:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip548
+	JEQ       skip611
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -21280,92 +21602,92 @@ skip546:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip548:
+skip611:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around549
+	JNE       around612
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored550
+	JMP       stored613
 
-around549:
+around612:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored550:
+stored613:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around551
+	JNE       around614
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored552
+	JMP       stored615
 
-around551:
+around614:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored552:
-stored545:
-	JMP stored542
+stored615:
+stored608:
+	JMP stored605
 
-empty536:
+empty599:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed541
+	JNE       summed604
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around553
+	JNE       around616
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored554
+	JMP       stored617
 
-around553:
+around616:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored554:
-	JMP stored542
+stored617:
+	JMP stored605
 
-tooMany533:
+tooMany596:
 	MOVQ R8, results+24(FP)
 
-over534:
+over597:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip555
+	JEQ   skip618
 	ADDQ  $0x00000080, to+72(FP)
 
-skip555:
+skip618:
 	SUBQ $0x00000040, R10
 
-narrower531:
+narrower594:
 	CMPQ R10, $0x00000020
-	JLT  narrower557
+	JLT  narrower620
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over560
+	JGE  over623
 
-result558:
+result621:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few561
+	JLE   few624
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany559
+	JEQ   tooMany622
 
-few561:
+few624:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty562
+	JGE     empty625
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21375,9 +21697,9 @@ few561:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows564
+	JGE     rows627
 
-row563:
+row626:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21395,13 +21717,13 @@ row563:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row563
+	JLT          row626
 
-rows564:
+rows627:
 	CMPQ R13, DI
-	JGE  rows566
+	JGE  rows629
 
-row565:
+row628:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21416,36 +21738,36 @@ row565:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row565
+	JLT          row628
 
-rows566:
-summed567:
+rows629:
+summed630:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special569
+	JNE       special632
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 
-stored568:
+stored631:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result558
-	JMP  over560
+	JLT  result621
+	JMP  over623
 
-special569:
+special632:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow570
+	JEQ     narrow633
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored571
+	JMP     stored634
 
-narrow570:
+narrow633:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip572
+	JEQ          skip635
 	SUBQ         SI, DI
-	JEQ          empty573
+	JEQ          empty636
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -21453,85 +21775,85 @@ narrow570:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty573:
-skip572:
+empty636:
+skip635:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip574
+	JEQ       skip637
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip574:
+skip637:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around575
+	JNE       around638
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored576
+	JMP       stored639
 
-around575:
+around638:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored576:
-stored571:
-	JMP stored568
+stored639:
+stored634:
+	JMP stored631
 
-empty562:
+empty625:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed567
+	JNE       summed630
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around577
+	JNE       around640
 	VMOVDQU64 Z0, (BX)
-	JMP       stored578
+	JMP       stored641
 
-around577:
+around640:
 	VMOVNTDQ Z0, (BX)
 
-stored578:
-	JMP stored568
+stored641:
+	JMP stored631
 
-tooMany559:
+tooMany622:
 	MOVQ R8, results+24(FP)
 
-over560:
+over623:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip579
+	JEQ   skip642
 	ADDQ  $0x00000040, to+72(FP)
 
-skip579:
+skip642:
 	SUBQ $0x00000020, R10
 
-narrower557:
+narrower620:
 	CMPQ R10, $0x00000010
-	JLT  narrower581
+	JLT  narrower644
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over584
+	JGE  over647
 
-result582:
+result645:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few585
+	JLE   few648
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany583
+	JEQ   tooMany646
 
-few585:
+few648:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty586
+	JGE     empty649
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21541,9 +21863,9 @@ few585:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows588
+	JGE     rows651
 
-row587:
+row650:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21558,13 +21880,13 @@ row587:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row587
+	JLT          row650
 
-rows588:
+rows651:
 	CMPQ R13, DI
-	JGE  rows590
+	JGE  rows653
 
-row589:
+row652:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21576,116 +21898,116 @@ row589:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row589
+	JLT          row652
 
-rows590:
-summed591:
+rows653:
+summed654:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special593
+	JNE       special656
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 
-stored592:
+stored655:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result582
-	JMP  over584
+	JLT  result645
+	JMP  over647
 
-special593:
+special656:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow594
+	JEQ     narrow657
 	VMOVUPS Z0, (BX)
-	JMP     stored595
+	JMP     stored658
 
-narrow594:
+narrow657:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip596
+	JEQ          skip659
 	SUBQ         SI, DI
-	JEQ          empty597
+	JEQ          empty660
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty597:
-skip596:
+empty660:
+skip659:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip598
+	JEQ       skip661
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip598:
+skip661:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around599
+	JNE       around662
 	VMOVDQU64 Y1, (BX)
-	JMP       stored600
+	JMP       stored663
 
-around599:
+around662:
 	VMOVNTDQ Y1, (BX)
 
-stored600:
-stored595:
-	JMP stored592
+stored663:
+stored658:
+	JMP stored655
 
-empty586:
+empty649:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed591
+	JNE       summed654
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around601
+	JNE       around664
 	VMOVDQU64 Y0, (BX)
-	JMP       stored602
+	JMP       stored665
 
-around601:
+around664:
 	VMOVNTDQ Y0, (BX)
 
-stored602:
-	JMP stored592
+stored665:
+	JMP stored655
 
-tooMany583:
+tooMany646:
 	MOVQ R8, results+24(FP)
 
-over584:
+over647:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip603
+	JEQ   skip666
 	ADDQ  $0x00000020, to+72(FP)
 
-skip603:
+skip666:
 	SUBQ $0x00000010, R10
 
-narrower581:
+narrower644:
 	TESTQ R10, R10
-	JLE   done604
+	JLE   done667
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over607
+	JGE   over670
 
-result605:
+result668:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few608
+	JLE   few671
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany606
+	JEQ   tooMany669
 
-few608:
+few671:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty609
+	JGE     empty672
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21695,9 +22017,9 @@ few608:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows611
+	JGE     rows674
 
-row610:
+row673:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21712,13 +22034,13 @@ row610:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row610
+	JLT          row673
 
-rows611:
+rows674:
 	CMPQ R13, DI
-	JGE  rows613
+	JGE  rows676
 
-row612:
+row675:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21730,62 +22052,62 @@ row612:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row612
+	JLT          row675
 
-rows613:
-summed614:
+rows676:
+summed677:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special616
+	JNE       special679
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored615:
+stored678:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result605
-	JMP  over607
+	JLT  result668
+	JMP  over670
 
-special616:
+special679:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow617
+	JEQ     narrow680
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored618
+	JMP     stored681
 
-narrow617:
+narrow680:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip619
+	JEQ          skip682
 	SUBQ         SI, DI
-	JEQ          empty620
+	JEQ          empty683
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty620:
-skip619:
+empty683:
+skip682:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip621
+	JEQ         skip684
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip621:
+skip684:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored618:
-	JMP stored615
+stored681:
+	JMP stored678
 
-empty609:
-	JMP summed614
-	JMP stored615
+empty672:
+	JMP summed677
+	JMP stored678
 
-tooMany606:
+tooMany669:
 	MOVQ R8, results+24(FP)
 
-over607:
-done604:
+over670:
+done667:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -21800,22 +22122,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none622
+	JEQ   none685
 	SUBQ  positions+32(FP), AX
 
-none622:
+none685:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile623:
+tile686:
 	CMPQ R10, $0x00000080
-	JLT  narrower624
+	JLT  narrower687
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over627
+	JGE  over690
 
-result625:
+result688:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -21825,7 +22147,7 @@ result625:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty628
+	JGE     empty691
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -21849,9 +22171,9 @@ result625:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows631
+	JGE     rows694
 
-row630:
+row693:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -21903,13 +22225,13 @@ row630:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row630
+	JLT        row693
 
-rows631:
+rows694:
 	CMPQ R11, DI
-	JGE  rows633
+	JGE  rows696
 
-row632:
+row695:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -21955,9 +22277,9 @@ row632:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row632
+	JLT       row695
 
-rows633:
+rows696:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -21976,7 +22298,7 @@ rows633:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none634
+	JEQ           none697
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22081,10 +22403,10 @@ rows633:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none634:
-	JMP stored629
+none697:
+	JMP stored692
 
-empty628:
+empty691:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -22111,7 +22433,7 @@ empty628:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none635
+	JEQ       none698
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22136,30 +22458,30 @@ empty628:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none635:
-stored629:
+none698:
+stored692:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result625
-	JMP  over627
+	JLT  result688
+	JMP  over690
 	MOVQ R8, results+24(FP)
 
-over627:
+over690:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile623
+	JMP  tile686
 
-narrower624:
+narrower687:
 	CMPQ R10, $0x00000040
-	JLT  narrower637
+	JLT  narrower700
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over640
+	JGE  over703
 
-result638:
+result701:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22169,7 +22491,7 @@ result638:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty641
+	JGE     empty704
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -22185,9 +22507,9 @@ result638:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows644
+	JGE     rows707
 
-row643:
+row706:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22217,13 +22539,13 @@ row643:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row643
+	JLT        row706
 
-rows644:
+rows707:
 	CMPQ R11, DI
-	JGE  rows646
+	JGE  rows709
 
-row645:
+row708:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -22249,9 +22571,9 @@ row645:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row645
+	JLT       row708
 
-rows646:
+rows709:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -22262,7 +22584,7 @@ rows646:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none647
+	JEQ           none710
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22319,10 +22641,10 @@ rows646:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none647:
-	JMP stored642
+none710:
+	JMP stored705
 
-empty641:
+empty704:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -22337,7 +22659,7 @@ empty641:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none648
+	JEQ       none711
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22354,29 +22676,29 @@ empty641:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none648:
-stored642:
+none711:
+stored705:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result638
-	JMP  over640
+	JLT  result701
+	JMP  over703
 	MOVQ R8, results+24(FP)
 
-over640:
+over703:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower637:
+narrower700:
 	CMPQ R10, $0x00000020
-	JLT  narrower650
+	JLT  narrower713
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over653
+	JGE  over716
 
-result651:
+result714:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22386,7 +22708,7 @@ result651:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty654
+	JGE     empty717
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -22398,9 +22720,9 @@ result651:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows657
+	JGE     rows720
 
-row656:
+row719:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22419,13 +22741,13 @@ row656:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row656
+	JLT        row719
 
-rows657:
+rows720:
 	CMPQ R11, DI
-	JGE  rows659
+	JGE  rows722
 
-row658:
+row721:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -22441,16 +22763,16 @@ row658:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row658
+	JLT       row721
 
-rows659:
+rows722:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none660
+	JEQ           none723
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22483,10 +22805,10 @@ rows659:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none660:
-	JMP stored655
+none723:
+	JMP stored718
 
-empty654:
+empty717:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -22495,7 +22817,7 @@ empty654:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none661
+	JEQ       none724
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22508,29 +22830,29 @@ empty654:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none661:
-stored655:
+none724:
+stored718:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result651
-	JMP  over653
+	JLT  result714
+	JMP  over716
 	MOVQ R8, results+24(FP)
 
-over653:
+over716:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower650:
+narrower713:
 	CMPQ R10, $0x00000010
-	JLT  narrower663
+	JLT  narrower726
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over666
+	JGE  over729
 
-result664:
+result727:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22540,7 +22862,7 @@ result664:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty667
+	JGE     empty730
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -22550,9 +22872,9 @@ result664:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows670
+	JGE     rows733
 
-row669:
+row732:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22566,13 +22888,13 @@ row669:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row669
+	JLT        row732
 
-rows670:
+rows733:
 	CMPQ R11, DI
-	JGE  rows672
+	JGE  rows735
 
-row671:
+row734:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22583,14 +22905,14 @@ row671:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row671
+	JLT       row734
 
-rows672:
+rows735:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none673
+	JEQ           none736
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22611,16 +22933,16 @@ rows672:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none673:
-	JMP stored668
+none736:
+	JMP stored731
 
-empty667:
+empty730:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none674
+	JEQ       none737
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22631,32 +22953,32 @@ empty667:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none674:
-stored668:
+none737:
+stored731:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result664
-	JMP  over666
+	JLT  result727
+	JMP  over729
 	MOVQ R8, results+24(FP)
 
-over666:
+over729:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower663:
+narrower726:
 	TESTQ R10, R10
-	JLE   done675
+	JLE   done738
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over678
+	JGE   over741
 
-result676:
+result739:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22666,7 +22988,7 @@ result676:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty679
+	JGE     empty742
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -22676,9 +22998,9 @@ result676:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows682
+	JGE     rows745
 
-row681:
+row744:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -22692,13 +23014,13 @@ row681:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row681
+	JLT         row744
 
-rows682:
+rows745:
 	CMPQ R11, DI
-	JGE  rows684
+	JGE  rows747
 
-row683:
+row746:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22709,14 +23031,14 @@ row683:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row683
+	JLT         row746
 
-rows684:
+rows747:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none685
+	JEQ           none748
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22738,16 +23060,16 @@ rows684:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none685:
-	JMP stored680
+none748:
+	JMP stored743
 
-empty679:
+empty742:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none686
+	JEQ       none749
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22759,17 +23081,17 @@ empty679:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none686:
-stored680:
+none749:
+stored743:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result676
-	JMP  over678
+	JLT  result739
+	JMP  over741
 	MOVQ R8, results+24(FP)
 
-over678:
-done675:
+over741:
+done738:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -22864,9 +23186,9 @@ row10:
 
 rows11:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows15
 
-row12:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -22889,9 +23211,9 @@ row12:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row12
+	JLT          row14
 
-rows13:
+rows15:
 	JMP summed7
 
 none9:
@@ -22900,9 +23222,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows19
 
-row14:
+row18:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -22921,13 +23243,13 @@ row14:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row18
 
-rows15:
+rows19:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows21
 
-row16:
+row20:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -22940,13 +23262,13 @@ row16:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row16
+	JLT    row20
 
-rows17:
+rows21:
 summed7:
-summed18:
+summed22:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special20
+	JNE     special24
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -22956,16 +23278,16 @@ summed18:
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
 
-stored19:
+stored23:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow25
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -22974,13 +23296,13 @@ special20:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored22
+	JMP     stored26
 
-narrow21:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip27
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty28
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -22994,10 +23316,10 @@ narrow21:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty24:
-skip23:
+empty28:
+skip27:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip25
+	JEQ     skip29
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(AX), Y8
@@ -23015,59 +23337,59 @@ skip23:
 	VMOVUPS 224(AX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip25:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored27:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored29:
+skip29:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around30
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored31
 
 around30:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
 
 stored31:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around32
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
 	JMP     stored33
 
 around32:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored33:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around34
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	JMP     stored35
+
+around34:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored35:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around36
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored37
+
+around36:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored33:
-stored22:
-	JMP stored19
+stored37:
+stored26:
+	JMP stored23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed18
+	JNE     summed22
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around38
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
@@ -23076,9 +23398,9 @@ empty8:
 	VMOVDQU Y0, 160(AX)
 	VMOVDQU Y0, 192(AX)
 	VMOVDQU Y0, 224(AX)
-	JMP     stored35
+	JMP     stored39
 
-around34:
+around38:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
@@ -23088,8 +23410,8 @@ around34:
 	VMOVNTDQ Y0, 192(AX)
 	VMOVNTDQ Y0, 224(AX)
 
-stored35:
-	JMP stored19
+stored39:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -23102,24 +23424,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower37
+	JLT  narrower41
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over44
 
-result38:
+result42:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few41
+	JLE   few45
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
+	JEQ   tooMany43
 
-few41:
+few45:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -23128,9 +23450,9 @@ few41:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty43
+	JGE     empty47
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none44
+	JEQ     none48
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -23140,9 +23462,9 @@ few41:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows46
+	JGE     rows50
 
-row45:
+row49:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23161,13 +23483,13 @@ row45:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row45
+	JLT          row49
 
-rows46:
+rows50:
 	CMPQ R11, SI
-	JGE  rows48
+	JGE  rows54
 
-row47:
+row53:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -23182,20 +23504,20 @@ row47:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row47
+	JLT          row53
 
-rows48:
-	JMP summed42
+rows54:
+	JMP summed46
 
-none44:
+none48:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows50
+	JGE     rows58
 
-row49:
+row57:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23208,13 +23530,13 @@ row49:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row49
+	JLT        row57
 
-rows50:
+rows58:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows60
 
-row51:
+row59:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -23223,39 +23545,39 @@ row51:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row51
+	JLT    row59
 
-rows52:
-summed42:
-summed53:
+rows60:
+summed46:
+summed61:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special55
+	JNE     special63
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
 
-stored54:
+stored62:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result42
+	JMP  over44
 
-special55:
+special63:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
+	JEQ     narrow64
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored57
+	JMP     stored65
 
-narrow56:
+narrow64:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip58
+	JEQ          skip66
 	SUBQ         BX, SI
-	JEQ          empty59
+	JEQ          empty67
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -23265,10 +23587,10 @@ narrow56:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty59:
-skip58:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip60
+	JEQ     skip68
 	VMOVUPS (AX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -23278,89 +23600,89 @@ skip58:
 	VMOVUPS 96(AX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip60:
+skip68:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around61
+	JNE     around69
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored62
+	JMP     stored70
 
-around61:
+around69:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored62:
+stored70:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around71
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored64
+	JMP     stored72
 
-around63:
+around71:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored64:
-stored57:
-	JMP stored54
+stored72:
+stored65:
+	JMP stored62
 
-empty43:
+empty47:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed61
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around65
+	JNE     around73
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored66
+	JMP     stored74
 
-around65:
+around73:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored66:
-	JMP stored54
+stored74:
+	JMP stored62
 
-tooMany39:
+tooMany43:
 	MOVQ DI, results+24(FP)
 
-over40:
+over44:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower37:
+narrower41:
 	CMPQ R9, $0x00000010
-	JLT  narrower68
+	JLT  narrower76
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over79
 
-result69:
+result77:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few72
+	JLE   few80
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany70
+	JEQ   tooMany78
 
-few72:
+few80:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty74
+	JGE     empty82
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none83
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -23370,9 +23692,9 @@ few72:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows85
 
-row76:
+row84:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23386,13 +23708,13 @@ row76:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
+	JLT          row84
 
-rows77:
+rows85:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows89
 
-row78:
+row88:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -23403,20 +23725,20 @@ row78:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row88
 
-rows79:
-	JMP summed73
+rows89:
+	JMP summed81
 
-none75:
+none83:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows93
 
-row80:
+row92:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23426,48 +23748,48 @@ row80:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row80
+	JLT        row92
 
-rows81:
+rows93:
 	CMPQ R10, SI
-	JGE  rows83
+	JGE  rows95
 
-row82:
+row94:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row82
+	JLT    row94
 
-rows83:
-summed73:
-summed84:
+rows95:
+summed81:
+summed96:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special86
+	JNE     special98
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 
-stored85:
+stored97:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result77
+	JMP  over79
 
-special86:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow87
+	JEQ     narrow99
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored88
+	JMP     stored100
 
-narrow87:
+narrow99:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip89
+	JEQ          skip101
 	SUBQ         BX, SI
-	JEQ          empty90
+	JEQ          empty102
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -23475,55 +23797,55 @@ narrow87:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty90:
-skip89:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip91
+	JEQ     skip103
 	VMOVUPS (AX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip91:
+skip103:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around92
+	JNE     around104
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored93
+	JMP     stored105
 
-around92:
+around104:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored93:
-stored88:
-	JMP stored85
+stored105:
+stored100:
+	JMP stored97
 
-empty74:
+empty82:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed84
+	JNE     summed96
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around94
+	JNE     around106
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored95
+	JMP     stored107
 
-around94:
+around106:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored95:
-	JMP stored85
+stored107:
+	JMP stored97
 
-tooMany70:
+tooMany78:
 	MOVQ DI, results+24(FP)
 
-over71:
+over79:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower68:
+narrower76:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -23538,33 +23860,33 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none96
+	JEQ   none108
 	SUBQ  positions+32(FP), AX
 
-none96:
+none108:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile97:
+tile109:
 	CMPQ R10, $0x00000040
-	JLT  narrower98
+	JLT  narrower110
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over101
+	JGE  over113
 
-result99:
+result111:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few102
+	JLE   few114
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany100
+	JEQ   tooMany112
 
-few102:
+few114:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -23577,7 +23899,7 @@ few102:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty103
+	JGE     empty115
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23587,9 +23909,9 @@ few102:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows105
+	JGE     rows117
 
-row104:
+row116:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -23636,13 +23958,13 @@ row104:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row104
+	JLT          row116
 
-rows105:
+rows117:
 	CMPQ R13, DI
-	JGE  rows107
+	JGE  rows119
 
-row106:
+row118:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -23683,12 +24005,12 @@ row106:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row106
+	JLT          row118
 
-rows107:
-summed108:
+rows119:
+summed120:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special110
+	JNE     special122
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -23698,16 +24020,16 @@ summed108:
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
 
-stored109:
+stored121:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result111
+	JMP  over113
 
-special110:
+special122:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow111
+	JEQ     narrow123
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -23716,13 +24038,13 @@ special110:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored112
+	JMP     stored124
 
-narrow111:
+narrow123:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip113
+	JEQ          skip125
 	SUBQ         SI, DI
-	JEQ          empty114
+	JEQ          empty126
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -23736,10 +24058,10 @@ narrow111:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty114:
-skip113:
+empty126:
+skip125:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip115
+	JEQ     skip127
 	VMOVUPS (BX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(BX), Y8
@@ -23757,59 +24079,59 @@ skip113:
 	VMOVUPS 224(BX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip115:
+skip127:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around116
+	JNE     around128
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored117
+	JMP     stored129
 
-around116:
+around128:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored117:
+stored129:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around118
+	JNE     around130
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored119
+	JMP     stored131
 
-around118:
+around130:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored119:
+stored131:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around120
+	JNE     around132
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored121
+	JMP     stored133
 
-around120:
+around132:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored121:
+stored133:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around122
+	JNE     around134
 	VMOVDQU Y6, 192(BX)
 	VMOVDQU Y7, 224(BX)
-	JMP     stored123
+	JMP     stored135
 
-around122:
+around134:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored123:
-stored112:
-	JMP stored109
+stored135:
+stored124:
+	JMP stored121
 
-empty103:
+empty115:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed108
+	JNE     summed120
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around136
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
@@ -23818,9 +24140,9 @@ empty103:
 	VMOVDQU Y0, 160(BX)
 	VMOVDQU Y0, 192(BX)
 	VMOVDQU Y0, 224(BX)
-	JMP     stored125
+	JMP     stored137
 
-around124:
+around136:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
@@ -23830,38 +24152,38 @@ around124:
 	VMOVNTDQ Y0, 192(BX)
 	VMOVNTDQ Y0, 224(BX)
 
-stored125:
-	JMP stored109
+stored137:
+	JMP stored121
 
-tooMany100:
+tooMany112:
 	MOVQ R8, results+24(FP)
 
-over101:
+over113:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile97
+	JMP  tile109
 
-narrower98:
+narrower110:
 	CMPQ R10, $0x00000020
-	JLT  narrower127
+	JLT  narrower139
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over130
+	JGE  over142
 
-result128:
+result140:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few131
+	JLE   few143
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany129
+	JEQ   tooMany141
 
-few131:
+few143:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -23870,7 +24192,7 @@ few131:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty132
+	JGE     empty144
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -23880,9 +24202,9 @@ few131:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows134
+	JGE     rows146
 
-row133:
+row145:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -23911,13 +24233,13 @@ row133:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row133
+	JLT          row145
 
-rows134:
+rows146:
 	CMPQ R13, DI
-	JGE  rows136
+	JGE  rows148
 
-row135:
+row147:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -23942,38 +24264,38 @@ row135:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row135
+	JLT          row147
 
-rows136:
-summed137:
+rows148:
+summed149:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special139
+	JNE     special151
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 
-stored138:
+stored150:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result128
-	JMP  over130
+	JLT  result140
+	JMP  over142
 
-special139:
+special151:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow152
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored141
+	JMP     stored153
 
-narrow140:
+narrow152:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip142
+	JEQ          skip154
 	SUBQ         SI, DI
-	JEQ          empty143
+	JEQ          empty155
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -23983,10 +24305,10 @@ narrow140:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty143:
-skip142:
+empty155:
+skip154:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip144
+	JEQ     skip156
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -23996,87 +24318,87 @@ skip142:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip144:
+skip156:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around145
+	JNE     around157
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored146
+	JMP     stored158
 
-around145:
+around157:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored146:
+stored158:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around147
+	JNE     around159
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored148
+	JMP     stored160
 
-around147:
+around159:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored148:
-stored141:
-	JMP stored138
+stored160:
+stored153:
+	JMP stored150
 
-empty132:
+empty144:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed137
+	JNE     summed149
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around149
+	JNE     around161
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored150
+	JMP     stored162
 
-around149:
+around161:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored150:
-	JMP stored138
+stored162:
+	JMP stored150
 
-tooMany129:
+tooMany141:
 	MOVQ R8, results+24(FP)
 
-over130:
+over142:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower127:
+narrower139:
 	CMPQ R10, $0x00000010
-	JLT  narrower152
+	JLT  narrower164
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over155
+	JGE  over167
 
-result153:
+result165:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few156
+	JLE   few168
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany154
+	JEQ   tooMany166
 
-few156:
+few168:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty157
+	JGE     empty169
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -24086,9 +24408,9 @@ few156:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows159
+	JGE     rows171
 
-row158:
+row170:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -24108,13 +24430,13 @@ row158:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row158
+	JLT          row170
 
-rows159:
+rows171:
 	CMPQ R13, DI
-	JGE  rows161
+	JGE  rows173
 
-row160:
+row172:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -24131,34 +24453,34 @@ row160:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row160
+	JLT          row172
 
-rows161:
-summed162:
+rows173:
+summed174:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special164
+	JNE     special176
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 
-stored163:
+stored175:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result153
-	JMP  over155
+	JLT  result165
+	JMP  over167
 
-special164:
+special176:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow165
+	JEQ     narrow177
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored166
+	JMP     stored178
 
-narrow165:
+narrow177:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip167
+	JEQ          skip179
 	SUBQ         SI, DI
-	JEQ          empty168
+	JEQ          empty180
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -24166,55 +24488,55 @@ narrow165:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty168:
-skip167:
+empty180:
+skip179:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip169
+	JEQ     skip181
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip169:
+skip181:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around170
+	JNE     around182
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored171
+	JMP     stored183
 
-around170:
+around182:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored171:
-stored166:
-	JMP stored163
+stored183:
+stored178:
+	JMP stored175
 
-empty157:
+empty169:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed162
+	JNE     summed174
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around172
+	JNE     around184
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored173
+	JMP     stored185
 
-around172:
+around184:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored173:
-	JMP stored163
+stored185:
+	JMP stored175
 
-tooMany154:
+tooMany166:
 	MOVQ R8, results+24(FP)
 
-over155:
+over167:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower152:
+narrower164:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -24229,22 +24551,22 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none174
+	JEQ   none186
 	SUBQ  positions+32(FP), AX
 
-none174:
+none186:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile175:
+tile187:
 	CMPQ R10, $0x00000020
-	JLT  narrower176
+	JLT  narrower188
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over179
+	JGE  over191
 
-result177:
+result189:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -24254,7 +24576,7 @@ result177:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty180
+	JGE     empty192
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24270,9 +24592,9 @@ result177:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows195
 
-row182:
+row194:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -24306,13 +24628,13 @@ row182:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row182
+	JLT        row194
 
-rows183:
+rows195:
 	CMPQ R11, DI
-	JGE  rows185
+	JGE  rows197
 
-row184:
+row196:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -24342,16 +24664,16 @@ row184:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row184
+	JLT       row196
 
-rows185:
+rows197:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none186
+	JEQ          none198
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -24400,10 +24722,10 @@ rows185:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none186:
-	JMP stored181
+none198:
+	JMP stored193
 
-empty180:
+empty192:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24414,7 +24736,7 @@ empty180:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none187
+	JEQ     none199
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24431,30 +24753,30 @@ empty180:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none187:
-stored181:
+none199:
+stored193:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result177
-	JMP  over179
+	JLT  result189
+	JMP  over191
 	MOVQ R8, results+24(FP)
 
-over179:
+over191:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile175
+	JMP  tile187
 
-narrower176:
+narrower188:
 	CMPQ R10, $0x00000010
-	JLT  narrower189
+	JLT  narrower201
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over192
+	JGE  over204
 
-result190:
+result202:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -24464,7 +24786,7 @@ result190:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty193
+	JGE     empty205
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24476,9 +24798,9 @@ result190:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows196
+	JGE     rows208
 
-row195:
+row207:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -24499,13 +24821,13 @@ row195:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row195
+	JLT        row207
 
-rows196:
+rows208:
 	CMPQ R11, DI
-	JGE  rows198
+	JGE  rows210
 
-row197:
+row209:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24523,14 +24845,14 @@ row197:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row197
+	JLT       row209
 
-rows198:
+rows210:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none199
+	JEQ          none211
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -24559,17 +24881,17 @@ rows198:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none199:
-	JMP stored194
+none211:
+	JMP stored206
 
-empty193:
+empty205:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none200
+	JEQ     none212
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24582,21 +24904,21 @@ empty193:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none200:
-stored194:
+none212:
+stored206:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result190
-	JMP  over192
+	JLT  result202
+	JMP  over204
 	MOVQ R8, results+24(FP)
 
-over192:
+over204:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower189:
+narrower201:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -24691,9 +25013,9 @@ row10:
 
 rows11:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows15
 
-row12:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y8
@@ -24716,9 +25038,9 @@ row12:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row12
+	JLT          row14
 
-rows13:
+rows15:
 	JMP summed7
 
 none9:
@@ -24727,9 +25049,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows19
 
-row14:
+row18:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24748,13 +25070,13 @@ row14:
 	VADDPD     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row18
 
-rows15:
+rows19:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows21
 
-row16:
+row20:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -24767,13 +25089,13 @@ row16:
 	VADDPD 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row16
+	JLT    row20
 
-rows17:
+rows21:
 summed7:
-summed18:
+summed22:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special20
+	JNE     special24
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -24783,16 +25105,16 @@ summed18:
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
 
-stored19:
+stored23:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special24:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow25
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -24801,13 +25123,13 @@ special20:
 	VMOVUPD Y5, 160(AX)
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
-	JMP     stored22
+	JMP     stored26
 
-narrow21:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip27
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty28
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   SI, X8, X8
@@ -24821,10 +25143,10 @@ narrow21:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty24:
-skip23:
+empty28:
+skip27:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip25
+	JEQ     skip29
 	VMOVUPD (AX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(AX), Y8
@@ -24842,59 +25164,59 @@ skip23:
 	VMOVUPD 224(AX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip25:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored27:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored29:
+skip29:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around30
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored31
 
 around30:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
 
 stored31:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around32
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
 	JMP     stored33
 
 around32:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored33:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around34
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	JMP     stored35
+
+around34:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored35:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around36
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored37
+
+around36:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored33:
-stored22:
-	JMP stored19
+stored37:
+stored26:
+	JMP stored23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed18
+	JNE     summed22
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around38
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
@@ -24903,9 +25225,9 @@ empty8:
 	VMOVDQU Y0, 160(AX)
 	VMOVDQU Y0, 192(AX)
 	VMOVDQU Y0, 224(AX)
-	JMP     stored35
+	JMP     stored39
 
-around34:
+around38:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
@@ -24915,8 +25237,8 @@ around34:
 	VMOVNTDQ Y0, 192(AX)
 	VMOVNTDQ Y0, 224(AX)
 
-stored35:
-	JMP stored19
+stored39:
+	JMP stored23
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -24929,24 +25251,24 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower37
+	JLT  narrower41
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over40
+	JGE  over44
 
-result38:
+result42:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few41
+	JLE   few45
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany39
+	JEQ   tooMany43
 
-few41:
+few45:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -24955,9 +25277,9 @@ few41:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty43
+	JGE     empty47
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none44
+	JEQ     none48
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -24967,9 +25289,9 @@ few41:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows46
+	JGE     rows50
 
-row45:
+row49:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -24988,13 +25310,13 @@ row45:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row45
+	JLT          row49
 
-rows46:
+rows50:
 	CMPQ R11, SI
-	JGE  rows48
+	JGE  rows54
 
-row47:
+row53:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y4
@@ -25009,20 +25331,20 @@ row47:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row47
+	JLT          row53
 
-rows48:
-	JMP summed42
+rows54:
+	JMP summed46
 
-none44:
+none48:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows50
+	JGE     rows58
 
-row49:
+row57:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -25035,13 +25357,13 @@ row49:
 	VADDPD     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row49
+	JLT        row57
 
-rows50:
+rows58:
 	CMPQ R10, SI
-	JGE  rows52
+	JGE  rows60
 
-row51:
+row59:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -25050,39 +25372,39 @@ row51:
 	VADDPD 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row51
+	JLT    row59
 
-rows52:
-summed42:
-summed53:
+rows60:
+summed46:
+summed61:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special55
+	JNE     special63
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
 
-stored54:
+stored62:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result38
-	JMP  over40
+	JLT  result42
+	JMP  over44
 
-special55:
+special63:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
+	JEQ     narrow64
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
-	JMP     stored57
+	JMP     stored65
 
-narrow56:
+narrow64:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip58
+	JEQ          skip66
 	SUBQ         BX, SI
-	JEQ          empty59
+	JEQ          empty67
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   SI, X4, X4
@@ -25092,10 +25414,10 @@ narrow56:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty59:
-skip58:
+empty67:
+skip66:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip60
+	JEQ     skip68
 	VMOVUPD (AX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(AX), Y4
@@ -25105,89 +25427,89 @@ skip58:
 	VMOVUPD 96(AX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip60:
+skip68:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around61
+	JNE     around69
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored62
+	JMP     stored70
 
-around61:
+around69:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored62:
+stored70:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around63
+	JNE     around71
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored64
+	JMP     stored72
 
-around63:
+around71:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored64:
-stored57:
-	JMP stored54
+stored72:
+stored65:
+	JMP stored62
 
-empty43:
+empty47:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed53
+	JNE     summed61
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around65
+	JNE     around73
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored66
+	JMP     stored74
 
-around65:
+around73:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored66:
-	JMP stored54
+stored74:
+	JMP stored62
 
-tooMany39:
+tooMany43:
 	MOVQ DI, results+24(FP)
 
-over40:
+over44:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower37:
+narrower41:
 	CMPQ R9, $0x00000008
-	JLT  narrower68
+	JLT  narrower76
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over79
 
-result69:
+result77:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few72
+	JLE   few80
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany70
+	JEQ   tooMany78
 
-few72:
+few80:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty74
+	JGE     empty82
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none83
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -25197,9 +25519,9 @@ few72:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows85
 
-row76:
+row84:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -25213,13 +25535,13 @@ row76:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
+	JLT          row84
 
-rows77:
+rows85:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows89
 
-row78:
+row88:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y2
@@ -25230,20 +25552,20 @@ row78:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row88
 
-rows79:
-	JMP summed73
+rows89:
+	JMP summed81
 
-none75:
+none83:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows93
 
-row80:
+row92:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -25253,48 +25575,48 @@ row80:
 	VADDPD     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row80
+	JLT        row92
 
-rows81:
+rows93:
 	CMPQ R10, SI
-	JGE  rows83
+	JGE  rows95
 
-row82:
+row94:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row82
+	JLT    row94
 
-rows83:
-summed73:
-summed84:
+rows95:
+summed81:
+summed96:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special86
+	JNE     special98
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 
-stored85:
+stored97:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result77
+	JMP  over79
 
-special86:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow87
+	JEQ     narrow99
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
-	JMP     stored88
+	JMP     stored100
 
-narrow87:
+narrow99:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip89
+	JEQ          skip101
 	SUBQ         BX, SI
-	JEQ          empty90
+	JEQ          empty102
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   SI, X2, X2
@@ -25302,55 +25624,55 @@ narrow87:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty90:
-skip89:
+empty102:
+skip101:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip91
+	JEQ     skip103
 	VMOVUPD (AX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(AX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip91:
+skip103:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around92
+	JNE     around104
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored93
+	JMP     stored105
 
-around92:
+around104:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored93:
-stored88:
-	JMP stored85
+stored105:
+stored100:
+	JMP stored97
 
-empty74:
+empty82:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed84
+	JNE     summed96
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around94
+	JNE     around106
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored95
+	JMP     stored107
 
-around94:
+around106:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored95:
-	JMP stored85
+stored107:
+	JMP stored97
 
-tooMany70:
+tooMany78:
 	MOVQ DI, results+24(FP)
 
-over71:
+over79:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower68:
+narrower76:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -25365,33 +25687,33 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none96
+	JEQ   none108
 	SUBQ  positions+32(FP), AX
 
-none96:
+none108:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile97:
+tile109:
 	CMPQ R10, $0x00000020
-	JLT  narrower98
+	JLT  narrower110
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over101
+	JGE  over113
 
-result99:
+result111:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few102
+	JLE   few114
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany100
+	JEQ   tooMany112
 
-few102:
+few114:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -25404,7 +25726,7 @@ few102:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty103
+	JGE     empty115
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25414,9 +25736,9 @@ few102:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows105
+	JGE     rows117
 
-row104:
+row116:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25471,13 +25793,13 @@ row104:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row104
+	JLT          row116
 
-rows105:
+rows117:
 	CMPQ R13, DI
-	JGE  rows107
+	JGE  rows119
 
-row106:
+row118:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25526,12 +25848,12 @@ row106:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row106
+	JLT          row118
 
-rows107:
-summed108:
+rows119:
+summed120:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special110
+	JNE     special122
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -25541,16 +25863,16 @@ summed108:
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
 
-stored109:
+stored121:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result99
-	JMP  over101
+	JLT  result111
+	JMP  over113
 
-special110:
+special122:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow111
+	JEQ     narrow123
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -25559,13 +25881,13 @@ special110:
 	VMOVUPD Y5, 160(BX)
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
-	JMP     stored112
+	JMP     stored124
 
-narrow111:
+narrow123:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip113
+	JEQ          skip125
 	SUBQ         SI, DI
-	JEQ          empty114
+	JEQ          empty126
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   DI, X8, X8
@@ -25579,10 +25901,10 @@ narrow111:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty114:
-skip113:
+empty126:
+skip125:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip115
+	JEQ     skip127
 	VMOVUPD (BX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(BX), Y8
@@ -25600,59 +25922,59 @@ skip113:
 	VMOVUPD 224(BX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip115:
+skip127:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around116
+	JNE     around128
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored117
+	JMP     stored129
 
-around116:
+around128:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored117:
+stored129:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around118
+	JNE     around130
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored119
+	JMP     stored131
 
-around118:
+around130:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored119:
+stored131:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around120
+	JNE     around132
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored121
+	JMP     stored133
 
-around120:
+around132:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored121:
+stored133:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around122
+	JNE     around134
 	VMOVDQU Y6, 192(BX)
 	VMOVDQU Y7, 224(BX)
-	JMP     stored123
+	JMP     stored135
 
-around122:
+around134:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored123:
-stored112:
-	JMP stored109
+stored135:
+stored124:
+	JMP stored121
 
-empty103:
+empty115:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed108
+	JNE     summed120
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around136
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
@@ -25661,9 +25983,9 @@ empty103:
 	VMOVDQU Y0, 160(BX)
 	VMOVDQU Y0, 192(BX)
 	VMOVDQU Y0, 224(BX)
-	JMP     stored125
+	JMP     stored137
 
-around124:
+around136:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
@@ -25673,38 +25995,38 @@ around124:
 	VMOVNTDQ Y0, 192(BX)
 	VMOVNTDQ Y0, 224(BX)
 
-stored125:
-	JMP stored109
+stored137:
+	JMP stored121
 
-tooMany100:
+tooMany112:
 	MOVQ R8, results+24(FP)
 
-over101:
+over113:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile97
+	JMP  tile109
 
-narrower98:
+narrower110:
 	CMPQ R10, $0x00000010
-	JLT  narrower127
+	JLT  narrower139
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over130
+	JGE  over142
 
-result128:
+result140:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few131
+	JLE   few143
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany129
+	JEQ   tooMany141
 
-few131:
+few143:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -25713,7 +26035,7 @@ few131:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty132
+	JGE     empty144
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25723,9 +26045,9 @@ few131:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows134
+	JGE     rows146
 
-row133:
+row145:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25758,13 +26080,13 @@ row133:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row133
+	JLT          row145
 
-rows134:
+rows146:
 	CMPQ R13, DI
-	JGE  rows136
+	JGE  rows148
 
-row135:
+row147:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25793,38 +26115,38 @@ row135:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row135
+	JLT          row147
 
-rows136:
-summed137:
+rows148:
+summed149:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special139
+	JNE     special151
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 
-stored138:
+stored150:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result128
-	JMP  over130
+	JLT  result140
+	JMP  over142
 
-special139:
+special151:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow152
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored141
+	JMP     stored153
 
-narrow140:
+narrow152:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip142
+	JEQ          skip154
 	SUBQ         SI, DI
-	JEQ          empty143
+	JEQ          empty155
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   DI, X4, X4
@@ -25834,10 +26156,10 @@ narrow140:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty143:
-skip142:
+empty155:
+skip154:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip144
+	JEQ     skip156
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -25847,87 +26169,87 @@ skip142:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip144:
+skip156:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around145
+	JNE     around157
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored146
+	JMP     stored158
 
-around145:
+around157:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored146:
+stored158:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around147
+	JNE     around159
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored148
+	JMP     stored160
 
-around147:
+around159:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored148:
-stored141:
-	JMP stored138
+stored160:
+stored153:
+	JMP stored150
 
-empty132:
+empty144:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed137
+	JNE     summed149
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around149
+	JNE     around161
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored150
+	JMP     stored162
 
-around149:
+around161:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored150:
-	JMP stored138
+stored162:
+	JMP stored150
 
-tooMany129:
+tooMany141:
 	MOVQ R8, results+24(FP)
 
-over130:
+over142:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower127:
+narrower139:
 	CMPQ R10, $0x00000008
-	JLT  narrower152
+	JLT  narrower164
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over155
+	JGE  over167
 
-result153:
+result165:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few156
+	JLE   few168
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany154
+	JEQ   tooMany166
 
-few156:
+few168:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty157
+	JGE     empty169
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25937,9 +26259,9 @@ few156:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows159
+	JGE     rows171
 
-row158:
+row170:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25961,13 +26283,13 @@ row158:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row158
+	JLT          row170
 
-rows159:
+rows171:
 	CMPQ R13, DI
-	JGE  rows161
+	JGE  rows173
 
-row160:
+row172:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25986,34 +26308,34 @@ row160:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row160
+	JLT          row172
 
-rows161:
-summed162:
+rows173:
+summed174:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special164
+	JNE     special176
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 
-stored163:
+stored175:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result153
-	JMP  over155
+	JLT  result165
+	JMP  over167
 
-special164:
+special176:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow165
+	JEQ     narrow177
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored166
+	JMP     stored178
 
-narrow165:
+narrow177:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip167
+	JEQ          skip179
 	SUBQ         SI, DI
-	JEQ          empty168
+	JEQ          empty180
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -26021,55 +26343,55 @@ narrow165:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty168:
-skip167:
+empty180:
+skip179:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip169
+	JEQ     skip181
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip169:
+skip181:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around170
+	JNE     around182
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored171
+	JMP     stored183
 
-around170:
+around182:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored171:
-stored166:
-	JMP stored163
+stored183:
+stored178:
+	JMP stored175
 
-empty157:
+empty169:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed162
+	JNE     summed174
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around172
+	JNE     around184
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored173
+	JMP     stored185
 
-around172:
+around184:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored173:
-	JMP stored163
+stored185:
+	JMP stored175
 
-tooMany154:
+tooMany166:
 	MOVQ R8, results+24(FP)
 
-over155:
+over167:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower152:
+narrower164:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -26084,22 +26406,22 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none174
+	JEQ   none186
 	SUBQ  positions+32(FP), AX
 
-none174:
+none186:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile175:
+tile187:
 	CMPQ R10, $0x00000010
-	JLT  narrower176
+	JLT  narrower188
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over179
+	JGE  over191
 
-result177:
+result189:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -26109,7 +26431,7 @@ result177:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty180
+	JGE     empty192
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -26125,9 +26447,9 @@ result177:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows195
 
-row182:
+row194:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -26161,13 +26483,13 @@ row182:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row182
+	JLT        row194
 
-rows183:
+rows195:
 	CMPQ R11, DI
-	JGE  rows185
+	JGE  rows197
 
-row184:
+row196:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -26197,16 +26519,16 @@ row184:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row184
+	JLT       row196
 
-rows185:
+rows197:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none186
+	JEQ        none198
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -26231,10 +26553,10 @@ rows185:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(DI)
 
-none186:
-	JMP stored181
+none198:
+	JMP stored193
 
-empty180:
+empty192:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -26245,7 +26567,7 @@ empty180:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none187
+	JEQ     none199
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -26258,30 +26580,30 @@ empty180:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none187:
-stored181:
+none199:
+stored193:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result177
-	JMP  over179
+	JLT  result189
+	JMP  over191
 	MOVQ R8, results+24(FP)
 
-over179:
+over191:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile175
+	JMP  tile187
 
-narrower176:
+narrower188:
 	CMPQ R10, $0x00000008
-	JLT  narrower189
+	JLT  narrower201
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over192
+	JGE  over204
 
-result190:
+result202:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -26291,7 +26613,7 @@ result190:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty193
+	JGE     empty205
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -26303,9 +26625,9 @@ result190:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows196
+	JGE     rows208
 
-row195:
+row207:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -26326,13 +26648,13 @@ row195:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row195
+	JLT        row207
 
-rows196:
+rows208:
 	CMPQ R11, DI
-	JGE  rows198
+	JGE  rows210
 
-row197:
+row209:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -26350,14 +26672,14 @@ row197:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row197
+	JLT       row209
 
-rows198:
+rows210:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none199
+	JEQ        none211
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -26374,17 +26696,17 @@ rows198:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(DI)
 
-none199:
-	JMP stored194
+none211:
+	JMP stored206
 
-empty193:
+empty205:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none200
+	JEQ     none212
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -26395,21 +26717,21 @@ empty193:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none200:
-stored194:
+none212:
+stored206:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result190
-	JMP  over192
+	JLT  result202
+	JMP  over204
 	MOVQ R8, results+24(FP)
 
-over192:
+over204:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower189:
+narrower201:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -26445,125 +26767,148 @@ result3:
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty8
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  BX, SI
+	JGE   empty8
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none9
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip10
+	ADDQ  R10, R10
+
+skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide13
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row10
+	JMP          factor14
 
-rows11:
+wide13:
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x04, R10
+
+factor14:
+	VPMOVZXWD  (R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VPMOVZXWD  16(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	VPMOVZXWD  32(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	VPMOVZXWD  48(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	VPMOVZXWD  64(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y4, Y4
+	PREFETCHT0 64(R8)(R13*1)
+	VPMOVZXWD  80(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y5, Y5
+	VPMOVZXWD  96(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y6, Y6
+	VPMOVZXWD  112(R8)(R12*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row11
+
+rows12:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows16
 
-row12:
+row15:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide17
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row12
+	JMP          factor18
 
-rows13:
+wide17:
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x04, R10
+
+factor18:
+	VPMOVZXWD (R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y0, Y0
+	VPMOVZXWD 16(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y1, Y1
+	VPMOVZXWD 32(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y2, Y2
+	VPMOVZXWD 48(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y3, Y3
+	VPMOVZXWD 64(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y4, Y4
+	VPMOVZXWD 80(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y5, Y5
+	VPMOVZXWD 96(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y6, Y6
+	VPMOVZXWD 112(R8)(R12*1), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y9, Y8, Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row15
+
+rows16:
 	JMP summed7
 
 none9:
@@ -26572,9 +26917,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows20
 
-row14:
+row19:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -26607,13 +26952,13 @@ row14:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row19
 
-rows15:
+rows20:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows22
 
-row16:
+row21:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y8
@@ -26642,13 +26987,13 @@ row16:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row16
+	JLT       row21
 
-rows17:
+rows22:
 summed7:
-summed18:
+summed23:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special20
+	JNE       special25
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -26718,16 +27063,16 @@ summed18:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored19:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow26
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -26736,13 +27081,13 @@ special20:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored22
+	JMP     stored27
 
-narrow21:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip28
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty29
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -26756,10 +27101,10 @@ narrow21:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty24:
-skip23:
+empty29:
+skip28:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip25
+	JEQ       skip30
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -26785,7 +27130,7 @@ skip23:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip25:
+skip30:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -26803,14 +27148,14 @@ skip25:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around31
 	VMOVDQU   Y0, (AX)
-	JMP       stored27
+	JMP       stored32
 
-around26:
+around31:
 	VMOVNTDQ Y0, (AX)
 
-stored27:
+stored32:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26828,14 +27173,14 @@ stored27:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around33
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored29
+	JMP       stored34
 
-around28:
+around33:
 	VMOVNTDQ Y0, 32(AX)
 
-stored29:
+stored34:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -26853,14 +27198,14 @@ stored29:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around35
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored31
+	JMP       stored36
 
-around30:
+around35:
 	VMOVNTDQ Y0, 64(AX)
 
-stored31:
+stored36:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -26878,36 +27223,36 @@ stored31:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around37
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored33
+	JMP       stored38
 
-around32:
+around37:
 	VMOVNTDQ Y0, 96(AX)
 
-stored33:
-stored22:
-	JMP stored19
+stored38:
+stored27:
+	JMP stored24
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed18
+	JNE     summed23
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around39
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored35
+	JMP     stored40
 
-around34:
+around39:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored35:
-	JMP stored19
+stored40:
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -26916,126 +27261,149 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip36
+	JEQ   skip41
 	ADDQ  $0x00000080, to+56(FP)
 
-skip36:
+skip41:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower38
+	JLT  narrower43
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over41
+	JGE  over46
 
-result39:
+result44:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few42
+	JLE   few47
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany40
+	JEQ   tooMany45
 
-few42:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few47:
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  BX, SI
+	JGE   empty49
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none50
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip51
+	ADDQ  R10, R10
+
+skip51:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows53
 
-row46:
+row52:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide54
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
+	JMP          factor55
 
-rows47:
+wide54:
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x04, R10
+
+factor55:
+	VPMOVZXWD  (R8)(R12*1), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VPMOVZXWD  16(R8)(R12*1), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y1, Y1
+	VPMOVZXWD  32(R8)(R12*1), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	VPMOVZXWD  48(R8)(R12*1), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row52
+
+rows53:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows57
 
-row48:
+row56:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide58
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
+	JMP          factor59
 
-rows49:
-	JMP summed43
+wide58:
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x04, R10
 
-none45:
+factor59:
+	VPMOVZXWD (R8)(R12*1), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y0, Y0
+	VPMOVZXWD 16(R8)(R12*1), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y1, Y1
+	VPMOVZXWD 32(R8)(R12*1), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y2, Y2
+	VPMOVZXWD 48(R8)(R12*1), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMULPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row56
+
+rows57:
+	JMP summed48
+
+none50:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows51
+	JGE     rows61
 
-row50:
+row60:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27055,13 +27423,13 @@ row50:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row50
+	JLT        row60
 
-rows51:
+rows61:
 	CMPQ R10, SI
-	JGE  rows53
+	JGE  rows63
 
-row52:
+row62:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y4
@@ -27078,13 +27446,13 @@ row52:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row52
+	JLT       row62
 
-rows53:
-summed43:
-summed54:
+rows63:
+summed48:
+summed64:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special56
+	JNE       special66
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -27120,27 +27488,27 @@ summed54:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored55:
+stored65:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result39
-	JMP  over41
+	JLT  result44
+	JMP  over46
 
-special56:
+special66:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow57
+	JEQ     narrow67
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored58
+	JMP     stored68
 
-narrow57:
+narrow67:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip59
+	JEQ          skip69
 	SUBQ         BX, SI
-	JEQ          empty60
+	JEQ          empty70
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -27150,10 +27518,10 @@ narrow57:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty60:
-skip59:
+empty70:
+skip69:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip61
+	JEQ       skip71
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -27167,7 +27535,7 @@ skip59:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip61:
+skip71:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -27185,14 +27553,14 @@ skip61:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around72
 	VMOVDQU   Y0, (AX)
-	JMP       stored63
+	JMP       stored73
 
-around62:
+around72:
 	VMOVNTDQ Y0, (AX)
 
-stored63:
+stored73:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -27210,141 +27578,164 @@ stored63:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around64
+	JNE       around74
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored65
+	JMP       stored75
 
-around64:
+around74:
 	VMOVNTDQ Y0, 32(AX)
 
-stored65:
-stored58:
-	JMP stored55
+stored75:
+stored68:
+	JMP stored65
 
-empty44:
+empty49:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed54
+	JNE     summed64
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around66
+	JNE     around76
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored67
+	JMP     stored77
 
-around66:
+around76:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored67:
-	JMP stored55
+stored77:
+	JMP stored65
 
-tooMany40:
+tooMany45:
 	MOVQ DI, results+24(FP)
 
-over41:
+over46:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip68
+	JEQ   skip78
 	ADDQ  $0x00000040, to+56(FP)
 
-skip68:
+skip78:
 	SUBQ $0x00000020, R9
 
-narrower38:
+narrower43:
 	CMPQ R9, $0x00000010
-	JLT  narrower70
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over73
+	JGE  over83
 
-result71:
+result81:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few74
+	JLE   few84
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany72
+	JEQ   tooMany82
 
-few74:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty76
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none77
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few84:
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  BX, SI
+	JGE   empty86
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none87
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip88
+	ADDQ  R10, R10
+
+skip88:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows79
+	JGE     rows90
 
-row78:
+row89:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide91
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row78
+	JMP          factor92
 
-rows79:
+wide91:
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x04, R10
+
+factor92:
+	VPMOVZXWD  (R8)(R12*1), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     Y3, Y2, Y3
+	VADDPS     Y3, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VPMOVZXWD  16(R8)(R12*1), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row89
+
+rows90:
 	CMPQ R11, SI
-	JGE  rows81
+	JGE  rows94
 
-row80:
+row93:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide95
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x02, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row80
+	JMP          factor96
 
-rows81:
-	JMP summed75
+wide95:
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x04, R10
 
-none77:
+factor96:
+	VPMOVZXWD (R8)(R12*1), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y3, Y2, Y3
+	VADDPS    Y3, Y0, Y0
+	VPMOVZXWD 16(R8)(R12*1), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMULPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row93
+
+rows94:
+	JMP summed85
+
+none87:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows83
+	JGE     rows98
 
-row82:
+row97:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27358,13 +27749,13 @@ row82:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row82
+	JLT        row97
 
-rows83:
+rows98:
 	CMPQ R10, SI
-	JGE  rows85
+	JGE  rows100
 
-row84:
+row99:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y2
@@ -27375,13 +27766,13 @@ row84:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row84
+	JLT       row99
 
-rows85:
-summed75:
-summed86:
+rows100:
+summed85:
+summed101:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special88
+	JNE       special103
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27400,25 +27791,25 @@ summed86:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored87:
+stored102:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result71
-	JMP  over73
+	JLT  result81
+	JMP  over83
 
-special88:
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow89
+	JEQ     narrow104
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored90
+	JMP     stored105
 
-narrow89:
+narrow104:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip91
+	JEQ          skip106
 	SUBQ         BX, SI
-	JEQ          empty92
+	JEQ          empty107
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -27426,10 +27817,10 @@ narrow89:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty92:
-skip91:
+empty107:
+skip106:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip93
+	JEQ       skip108
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -27437,7 +27828,7 @@ skip91:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip93:
+skip108:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27455,45 +27846,45 @@ skip93:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around94
+	JNE       around109
 	VMOVDQU   Y0, (AX)
-	JMP       stored95
+	JMP       stored110
 
-around94:
+around109:
 	VMOVNTDQ Y0, (AX)
 
-stored95:
-stored90:
-	JMP stored87
+stored110:
+stored105:
+	JMP stored102
 
-empty76:
+empty86:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed86
+	JNE     summed101
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around96
+	JNE     around111
 	VMOVDQU Y0, (AX)
-	JMP     stored97
+	JMP     stored112
 
-around96:
+around111:
 	VMOVNTDQ Y0, (AX)
 
-stored97:
-	JMP stored87
+stored112:
+	JMP stored102
 
-tooMany72:
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over73:
+over83:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip98
+	JEQ   skip113
 	ADDQ  $0x00000020, to+56(FP)
 
-skip98:
+skip113:
 	SUBQ $0x00000010, R9
 
-narrower70:
+narrower80:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -27527,26 +27918,26 @@ TEXT ·sumRowsAVX2F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile99:
+tile114:
 	CMPQ R9, $0x00000040
-	JLT  narrower100
+	JLT  narrower115
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over103
+	JGE  over118
 
-result101:
+result116:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few104
+	JLE   few119
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany102
+	JEQ   tooMany117
 
-few104:
+few119:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -27559,9 +27950,9 @@ few104:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty106
+	JGE     empty121
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none107
+	JEQ     none122
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -27571,9 +27962,9 @@ few104:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows109
+	JGE     rows124
 
-row108:
+row123:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -27602,13 +27993,13 @@ row108:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row108
+	JLT          row123
 
-rows109:
+rows124:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows128
 
-row110:
+row127:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -27631,20 +28022,20 @@ row110:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row127
 
-rows111:
-	JMP summed105
+rows128:
+	JMP summed120
 
-none107:
+none122:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows132
 
-row112:
+row131:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27663,13 +28054,13 @@ row112:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row112
+	JLT        row131
 
-rows113:
+rows132:
 	CMPQ R10, SI
-	JGE  rows115
+	JGE  rows134
 
-row114:
+row133:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -27682,13 +28073,13 @@ row114:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row114
+	JLT    row133
 
-rows115:
-summed105:
-summed116:
+rows134:
+summed120:
+summed135:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special118
+	JNE       special137
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -27758,16 +28149,16 @@ summed116:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored117:
+stored136:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result101
-	JMP  over103
+	JLT  result116
+	JMP  over118
 
-special118:
+special137:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow119
+	JEQ     narrow138
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -27776,13 +28167,13 @@ special118:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored120
+	JMP     stored139
 
-narrow119:
+narrow138:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip121
+	JEQ          skip140
 	SUBQ         BX, SI
-	JEQ          empty122
+	JEQ          empty141
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -27796,10 +28187,10 @@ narrow119:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty122:
-skip121:
+empty141:
+skip140:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip123
+	JEQ       skip142
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -27825,7 +28216,7 @@ skip121:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip123:
+skip142:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -27843,14 +28234,14 @@ skip123:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around124
+	JNE       around143
 	VMOVDQU   Y0, (AX)
-	JMP       stored125
+	JMP       stored144
 
-around124:
+around143:
 	VMOVNTDQ Y0, (AX)
 
-stored125:
+stored144:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -27868,14 +28259,14 @@ stored125:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around126
+	JNE       around145
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored127
+	JMP       stored146
 
-around126:
+around145:
 	VMOVNTDQ Y0, 32(AX)
 
-stored127:
+stored146:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -27893,14 +28284,14 @@ stored127:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around128
+	JNE       around147
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored129
+	JMP       stored148
 
-around128:
+around147:
 	VMOVNTDQ Y0, 64(AX)
 
-stored129:
+stored148:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -27918,71 +28309,71 @@ stored129:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around149
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored131
+	JMP       stored150
 
-around130:
+around149:
 	VMOVNTDQ Y0, 96(AX)
 
-stored131:
-stored120:
-	JMP stored117
+stored150:
+stored139:
+	JMP stored136
 
-empty106:
+empty121:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed116
+	JNE     summed135
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
+	JNE     around151
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored133
+	JMP     stored152
 
-around132:
+around151:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored133:
-	JMP stored117
+stored152:
+	JMP stored136
 
-tooMany102:
+tooMany117:
 	MOVQ DI, results+24(FP)
 
-over103:
+over118:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip134
+	JEQ   skip153
 	ADDQ  $0x00000080, to+56(FP)
 
-skip134:
+skip153:
 	SUBQ $0x00000040, R9
-	JMP  tile99
+	JMP  tile114
 
-narrower100:
+narrower115:
 	CMPQ R9, $0x00000020
-	JLT  narrower136
+	JLT  narrower155
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over139
+	JGE  over158
 
-result137:
+result156:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few140
+	JLE   few159
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany138
+	JEQ   tooMany157
 
-few140:
+few159:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -27991,9 +28382,9 @@ few140:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty142
+	JGE     empty161
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none143
+	JEQ     none162
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -28003,9 +28394,9 @@ few140:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows164
 
-row144:
+row163:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28024,13 +28415,13 @@ row144:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row144
+	JLT          row163
 
-rows145:
+rows164:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows168
 
-row146:
+row167:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -28045,20 +28436,20 @@ row146:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row146
+	JLT          row167
 
-rows147:
-	JMP summed141
+rows168:
+	JMP summed160
 
-none143:
+none162:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows172
 
-row148:
+row171:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28071,13 +28462,13 @@ row148:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row171
 
-rows149:
+rows172:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows174
 
-row150:
+row173:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -28086,13 +28477,13 @@ row150:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row150
+	JLT    row173
 
-rows151:
-summed141:
-summed152:
+rows174:
+summed160:
+summed175:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special154
+	JNE       special177
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -28128,27 +28519,27 @@ summed152:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored153:
+stored176:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result137
-	JMP  over139
+	JLT  result156
+	JMP  over158
 
-special154:
+special177:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow155
+	JEQ     narrow178
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored156
+	JMP     stored179
 
-narrow155:
+narrow178:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip157
+	JEQ          skip180
 	SUBQ         BX, SI
-	JEQ          empty158
+	JEQ          empty181
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -28158,10 +28549,10 @@ narrow155:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty158:
-skip157:
+empty181:
+skip180:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip159
+	JEQ       skip182
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -28175,7 +28566,7 @@ skip157:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip159:
+skip182:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -28193,14 +28584,14 @@ skip159:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around160
+	JNE       around183
 	VMOVDQU   Y0, (AX)
-	JMP       stored161
+	JMP       stored184
 
-around160:
+around183:
 	VMOVNTDQ Y0, (AX)
 
-stored161:
+stored184:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -28218,75 +28609,75 @@ stored161:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
+	JNE       around185
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored163
+	JMP       stored186
 
-around162:
+around185:
 	VMOVNTDQ Y0, 32(AX)
 
-stored163:
-stored156:
-	JMP stored153
+stored186:
+stored179:
+	JMP stored176
 
-empty142:
+empty161:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed152
+	JNE     summed175
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around164
+	JNE     around187
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored165
+	JMP     stored188
 
-around164:
+around187:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored165:
-	JMP stored153
+stored188:
+	JMP stored176
 
-tooMany138:
+tooMany157:
 	MOVQ DI, results+24(FP)
 
-over139:
+over158:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip189
 	ADDQ  $0x00000040, to+56(FP)
 
-skip166:
+skip189:
 	SUBQ $0x00000020, R9
 
-narrower136:
+narrower155:
 	CMPQ R9, $0x00000010
-	JLT  narrower168
+	JLT  narrower191
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over171
+	JGE  over194
 
-result169:
+result192:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few172
+	JLE   few195
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+	JEQ   tooMany193
 
-few172:
+few195:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty174
+	JGE     empty197
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none198
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -28296,9 +28687,9 @@ few172:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows200
 
-row176:
+row199:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -28312,13 +28703,13 @@ row176:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row176
+	JLT          row199
 
-rows177:
+rows200:
 	CMPQ R11, SI
-	JGE  rows179
+	JGE  rows204
 
-row178:
+row203:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -28329,20 +28720,20 @@ row178:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row178
+	JLT          row203
 
-rows179:
-	JMP summed173
+rows204:
+	JMP summed196
 
-none175:
+none198:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows181
+	JGE     rows208
 
-row180:
+row207:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -28352,26 +28743,26 @@ row180:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row180
+	JLT        row207
 
-rows181:
+rows208:
 	CMPQ R10, SI
-	JGE  rows183
+	JGE  rows210
 
-row182:
+row209:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row182
+	JLT    row209
 
-rows183:
-summed173:
-summed184:
+rows210:
+summed196:
+summed211:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special186
+	JNE       special213
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -28390,25 +28781,25 @@ summed184:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored185:
+stored212:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result192
+	JMP  over194
 
-special186:
+special213:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow187
+	JEQ     narrow214
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored188
+	JMP     stored215
 
-narrow187:
+narrow214:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip216
 	SUBQ         BX, SI
-	JEQ          empty190
+	JEQ          empty217
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -28416,10 +28807,10 @@ narrow187:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty190:
-skip189:
+empty217:
+skip216:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip191
+	JEQ       skip218
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -28427,7 +28818,7 @@ skip189:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip191:
+skip218:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -28445,45 +28836,45 @@ skip191:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around192
+	JNE       around219
 	VMOVDQU   Y0, (AX)
-	JMP       stored193
+	JMP       stored220
 
-around192:
+around219:
 	VMOVNTDQ Y0, (AX)
 
-stored193:
-stored188:
-	JMP stored185
+stored220:
+stored215:
+	JMP stored212
 
-empty174:
+empty197:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed184
+	JNE     summed211
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around194
+	JNE     around221
 	VMOVDQU Y0, (AX)
-	JMP     stored195
+	JMP     stored222
 
-around194:
+around221:
 	VMOVNTDQ Y0, (AX)
 
-stored195:
-	JMP stored185
+stored222:
+	JMP stored212
 
-tooMany170:
+tooMany193:
 	MOVQ DI, results+24(FP)
 
-over171:
+over194:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip196
+	JEQ   skip223
 	ADDQ  $0x00000020, to+56(FP)
 
-skip196:
+skip223:
 	SUBQ $0x00000010, R9
 
-narrower168:
+narrower191:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -28498,33 +28889,33 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none197
+	JEQ   none224
 	SUBQ  positions+32(FP), AX
 
-none197:
+none224:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile198:
+tile225:
 	CMPQ R10, $0x00000040
-	JLT  narrower199
+	JLT  narrower226
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over202
+	JGE  over229
 
-result200:
+result227:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few203
+	JLE   few230
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany201
+	JEQ   tooMany228
 
-few203:
+few230:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -28537,7 +28928,7 @@ few203:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty204
+	JGE     empty231
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -28547,9 +28938,9 @@ few203:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows206
+	JGE     rows233
 
-row205:
+row232:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -28602,13 +28993,13 @@ row205:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row205
+	JLT          row232
 
-rows206:
+rows233:
 	CMPQ R13, DI
-	JGE  rows208
+	JGE  rows235
 
-row207:
+row234:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -28657,12 +29048,12 @@ row207:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row207
+	JLT          row234
 
-rows208:
-summed209:
+rows235:
+summed236:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special211
+	JNE       special238
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -28732,16 +29123,16 @@ summed209:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(BX)
 
-stored210:
+stored237:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result227
+	JMP  over229
 
-special211:
+special238:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow212
+	JEQ     narrow239
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -28750,13 +29141,13 @@ special211:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored213
+	JMP     stored240
 
-narrow212:
+narrow239:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip214
+	JEQ          skip241
 	SUBQ         SI, DI
-	JEQ          empty215
+	JEQ          empty242
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -28770,10 +29161,10 @@ narrow212:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty215:
-skip214:
+empty242:
+skip241:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip216
+	JEQ       skip243
 	VPMOVZXWD (BX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -28799,7 +29190,7 @@ skip214:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip216:
+skip243:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -28817,14 +29208,14 @@ skip216:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around244
 	VMOVDQU   Y0, (BX)
-	JMP       stored218
+	JMP       stored245
 
-around217:
+around244:
 	VMOVNTDQ Y0, (BX)
 
-stored218:
+stored245:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -28842,14 +29233,14 @@ stored218:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around246
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored220
+	JMP       stored247
 
-around219:
+around246:
 	VMOVNTDQ Y0, 32(BX)
 
-stored220:
+stored247:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -28867,14 +29258,14 @@ stored220:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around248
 	VMOVDQU   Y0, 64(BX)
-	JMP       stored222
+	JMP       stored249
 
-around221:
+around248:
 	VMOVNTDQ Y0, 64(BX)
 
-stored222:
+stored249:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -28892,71 +29283,71 @@ stored222:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around223
+	JNE       around250
 	VMOVDQU   Y0, 96(BX)
-	JMP       stored224
+	JMP       stored251
 
-around223:
+around250:
 	VMOVNTDQ Y0, 96(BX)
 
-stored224:
-stored213:
-	JMP stored210
+stored251:
+stored240:
+	JMP stored237
 
-empty204:
+empty231:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed209
+	JNE     summed236
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around225
+	JNE     around252
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored226
+	JMP     stored253
 
-around225:
+around252:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored226:
-	JMP stored210
+stored253:
+	JMP stored237
 
-tooMany201:
+tooMany228:
 	MOVQ R8, results+24(FP)
 
-over202:
+over229:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip227
+	JEQ   skip254
 	ADDQ  $0x00000080, to+72(FP)
 
-skip227:
+skip254:
 	SUBQ $0x00000040, R10
-	JMP  tile198
+	JMP  tile225
 
-narrower199:
+narrower226:
 	CMPQ R10, $0x00000020
-	JLT  narrower229
+	JLT  narrower256
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over232
+	JGE  over259
 
-result230:
+result257:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few233
+	JLE   few260
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany231
+	JEQ   tooMany258
 
-few233:
+few260:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -28965,7 +29356,7 @@ few233:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty234
+	JGE     empty261
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -28975,9 +29366,9 @@ few233:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows263
 
-row235:
+row262:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29009,13 +29400,13 @@ row235:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row262
 
-rows236:
+rows263:
 	CMPQ R13, DI
-	JGE  rows238
+	JGE  rows265
 
-row237:
+row264:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29044,12 +29435,12 @@ row237:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row237
+	JLT          row264
 
-rows238:
-summed239:
+rows265:
+summed266:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special241
+	JNE       special268
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -29085,27 +29476,27 @@ summed239:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 
-stored240:
+stored267:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result257
+	JMP  over259
 
-special241:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow242
+	JEQ     narrow269
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored243
+	JMP     stored270
 
-narrow242:
+narrow269:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip244
+	JEQ          skip271
 	SUBQ         SI, DI
-	JEQ          empty245
+	JEQ          empty272
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -29115,10 +29506,10 @@ narrow242:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty245:
-skip244:
+empty272:
+skip271:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip246
+	JEQ       skip273
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -29132,7 +29523,7 @@ skip244:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip246:
+skip273:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -29150,14 +29541,14 @@ skip246:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around274
 	VMOVDQU   Y0, (BX)
-	JMP       stored248
+	JMP       stored275
 
-around247:
+around274:
 	VMOVNTDQ Y0, (BX)
 
-stored248:
+stored275:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -29175,73 +29566,73 @@ stored248:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around276
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored250
+	JMP       stored277
 
-around249:
+around276:
 	VMOVNTDQ Y0, 32(BX)
 
-stored250:
-stored243:
-	JMP stored240
+stored277:
+stored270:
+	JMP stored267
 
-empty234:
+empty261:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed266
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around278
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored252
+	JMP     stored279
 
-around251:
+around278:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored252:
-	JMP stored240
+stored279:
+	JMP stored267
 
-tooMany231:
+tooMany258:
 	MOVQ R8, results+24(FP)
 
-over232:
+over259:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip253
+	JEQ   skip280
 	ADDQ  $0x00000040, to+72(FP)
 
-skip253:
+skip280:
 	SUBQ $0x00000020, R10
 
-narrower229:
+narrower256:
 	CMPQ R10, $0x00000010
-	JLT  narrower255
+	JLT  narrower282
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over258
+	JGE  over285
 
-result256:
+result283:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few259
+	JLE   few286
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany257
+	JEQ   tooMany284
 
-few259:
+few286:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty260
+	JGE     empty287
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29251,9 +29642,9 @@ few259:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows289
 
-row261:
+row288:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29275,13 +29666,13 @@ row261:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row288
 
-rows262:
+rows289:
 	CMPQ R13, DI
-	JGE  rows264
+	JGE  rows291
 
-row263:
+row290:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29300,12 +29691,12 @@ row263:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row263
+	JLT          row290
 
-rows264:
-summed265:
+rows291:
+summed292:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special267
+	JNE       special294
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -29324,25 +29715,25 @@ summed265:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 
-stored266:
+stored293:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
+	JLT  result283
+	JMP  over285
 
-special267:
+special294:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow295
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored269
+	JMP     stored296
 
-narrow268:
+narrow295:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip270
+	JEQ          skip297
 	SUBQ         SI, DI
-	JEQ          empty271
+	JEQ          empty298
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -29350,10 +29741,10 @@ narrow268:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty271:
-skip270:
+empty298:
+skip297:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip272
+	JEQ       skip299
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -29361,7 +29752,7 @@ skip270:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip272:
+skip299:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -29379,45 +29770,45 @@ skip272:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around300
 	VMOVDQU   Y0, (BX)
-	JMP       stored274
+	JMP       stored301
 
-around273:
+around300:
 	VMOVNTDQ Y0, (BX)
 
-stored274:
-stored269:
-	JMP stored266
+stored301:
+stored296:
+	JMP stored293
 
-empty260:
+empty287:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed292
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around275
+	JNE     around302
 	VMOVDQU Y0, (BX)
-	JMP     stored276
+	JMP     stored303
 
-around275:
+around302:
 	VMOVNTDQ Y0, (BX)
 
-stored276:
-	JMP stored266
+stored303:
+	JMP stored293
 
-tooMany257:
+tooMany284:
 	MOVQ R8, results+24(FP)
 
-over258:
+over285:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip277
+	JEQ   skip304
 	ADDQ  $0x00000020, to+72(FP)
 
-skip277:
+skip304:
 	SUBQ $0x00000010, R10
 
-narrower255:
+narrower282:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -29432,22 +29823,22 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none278
+	JEQ   none305
 	SUBQ  positions+32(FP), AX
 
-none278:
+none305:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile279:
+tile306:
 	CMPQ R10, $0x00000020
-	JLT  narrower280
+	JLT  narrower307
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over283
+	JGE  over310
 
-result281:
+result308:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -29457,7 +29848,7 @@ result281:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty284
+	JGE     empty311
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -29473,9 +29864,9 @@ result281:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows314
 
-row286:
+row313:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -29512,13 +29903,13 @@ row286:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row286
+	JLT        row313
 
-rows287:
+rows314:
 	CMPQ R11, DI
-	JGE  rows289
+	JGE  rows316
 
-row288:
+row315:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -29552,9 +29943,9 @@ row288:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row288
+	JLT       row315
 
-rows289:
+rows316:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -29567,7 +29958,7 @@ rows289:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none290
+	JEQ          none317
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -29616,10 +30007,10 @@ rows289:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none290:
-	JMP stored285
+none317:
+	JMP stored312
 
-empty284:
+empty311:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -29636,7 +30027,7 @@ empty284:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none291
+	JEQ       none318
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -29653,30 +30044,30 @@ empty284:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none291:
-stored285:
+none318:
+stored312:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result308
+	JMP  over310
 	MOVQ R8, results+24(FP)
 
-over283:
+over310:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile279
+	JMP  tile306
 
-narrower280:
+narrower307:
 	CMPQ R10, $0x00000010
-	JLT  narrower293
+	JLT  narrower320
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over296
+	JGE  over323
 
-result294:
+result321:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -29686,7 +30077,7 @@ result294:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty297
+	JGE     empty324
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -29698,9 +30089,9 @@ result294:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows300
+	JGE     rows327
 
-row299:
+row326:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -29723,13 +30114,13 @@ row299:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row299
+	JLT        row326
 
-rows300:
+rows327:
 	CMPQ R11, DI
-	JGE  rows302
+	JGE  rows329
 
-row301:
+row328:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -29749,9 +30140,9 @@ row301:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row301
+	JLT       row328
 
-rows302:
+rows329:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -29759,7 +30150,7 @@ rows302:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none303
+	JEQ          none330
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -29788,10 +30179,10 @@ rows302:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none303:
-	JMP stored298
+none330:
+	JMP stored325
 
-empty297:
+empty324:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -29801,7 +30192,7 @@ empty297:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none304
+	JEQ       none331
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -29814,21 +30205,21 @@ empty297:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none304:
-stored298:
+none331:
+stored325:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result294
-	JMP  over296
+	JLT  result321
+	JMP  over323
 	MOVQ R8, results+24(FP)
 
-over296:
+over323:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower293:
+narrower320:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -29864,109 +30255,132 @@ result3:
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty8
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  BX, SI
+	JGE   empty8
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none9
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip10
+	ADDQ  R10, R10
+
+skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide13
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row10
+	JMP          factor14
 
-rows11:
+wide13:
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x04, R10
+
+factor14:
+	VCVTPH2PS  (R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  16(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	VCVTPH2PS  32(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	VCVTPH2PS  48(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	VCVTPH2PS  64(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y4, Y4
+	PREFETCHT0 64(R8)(R13*1)
+	VCVTPH2PS  80(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y5, Y5
+	VCVTPH2PS  96(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y9
+	VADDPS     Y9, Y6, Y6
+	VCVTPH2PS  112(R8)(R12*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row11
+
+rows12:
 	CMPQ R11, SI
-	JGE  rows13
+	JGE  rows16
 
-row12:
+row15:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide17
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R12*1), Y9
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row12
+	JMP          factor18
 
-rows13:
+wide17:
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x04, R10
+
+factor18:
+	VCVTPH2PS (R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y0, Y0
+	VCVTPH2PS 16(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y1, Y1
+	VCVTPH2PS 32(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y2, Y2
+	VCVTPH2PS 48(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y3, Y3
+	VCVTPH2PS 64(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y4, Y4
+	VCVTPH2PS 80(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y5, Y5
+	VCVTPH2PS 96(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y9
+	VADDPS    Y9, Y6, Y6
+	VCVTPH2PS 112(R8)(R12*1), Y9
+	VMULPS    Y9, Y8, Y8
+	VADDPS    Y8, Y7, Y7
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row15
+
+rows16:
 	JMP summed7
 
 none9:
@@ -29975,9 +30389,9 @@ none9:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows15
+	JGE     rows20
 
-row14:
+row19:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -30002,13 +30416,13 @@ row14:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row14
+	JLT        row19
 
-rows15:
+rows20:
 	CMPQ R10, SI
-	JGE  rows17
+	JGE  rows22
 
-row16:
+row21:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y8
@@ -30029,13 +30443,13 @@ row16:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row16
+	JLT       row21
 
-rows17:
+rows22:
 summed7:
-summed18:
+summed23:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special20
+	JNE       special25
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -30053,16 +30467,16 @@ summed18:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored19:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special20:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow21
+	JEQ     narrow26
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -30071,13 +30485,13 @@ special20:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored22
+	JMP     stored27
 
-narrow21:
+narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip23
+	JEQ          skip28
 	SUBQ         BX, SI
-	JEQ          empty24
+	JEQ          empty29
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -30091,10 +30505,10 @@ narrow21:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty24:
-skip23:
+empty29:
+skip28:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip25
+	JEQ       skip30
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -30112,81 +30526,81 @@ skip23:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip25:
+skip30:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around31
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored27
+	JMP       stored32
 
-around26:
+around31:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored27:
+stored32:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around33
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored29
+	JMP       stored34
 
-around28:
+around33:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored29:
+stored34:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around35
 	VMOVDQU   X0, 64(AX)
 	VMOVDQU   X1, 80(AX)
-	JMP       stored31
+	JMP       stored36
 
-around30:
+around35:
 	VMOVNTDQ X0, 64(AX)
 	VMOVNTDQ X1, 80(AX)
 
-stored31:
+stored36:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around37
 	VMOVDQU   X0, 96(AX)
 	VMOVDQU   X1, 112(AX)
-	JMP       stored33
+	JMP       stored38
 
-around32:
+around37:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored33:
-stored22:
-	JMP stored19
+stored38:
+stored27:
+	JMP stored24
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed18
+	JNE     summed23
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
+	JNE     around39
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored35
+	JMP     stored40
 
-around34:
+around39:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored35:
-	JMP stored19
+stored40:
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -30195,118 +30609,141 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip36
+	JEQ   skip41
 	ADDQ  $0x00000080, to+56(FP)
 
-skip36:
+skip41:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower38
+	JLT  narrower43
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over41
+	JGE  over46
 
-result39:
+result44:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few42
+	JLE   few47
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany40
+	JEQ   tooMany45
 
-few42:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty44
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few47:
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  BX, SI
+	JGE   empty49
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none50
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip51
+	ADDQ  R10, R10
+
+skip51:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows53
 
-row46:
+row52:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide54
 	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row46
+	JMP          factor55
 
-rows47:
+wide54:
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x04, R10
+
+factor55:
+	VCVTPH2PS  (R8)(R12*1), Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  16(R8)(R12*1), Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y1, Y1
+	VCVTPH2PS  32(R8)(R12*1), Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	VCVTPH2PS  48(R8)(R12*1), Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row52
+
+rows53:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows57
 
-row48:
+row56:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide58
 	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R12*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row48
+	JMP          factor59
 
-rows49:
-	JMP summed43
+wide58:
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x04, R10
 
-none45:
+factor59:
+	VCVTPH2PS (R8)(R12*1), Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y0, Y0
+	VCVTPH2PS 16(R8)(R12*1), Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y1, Y1
+	VCVTPH2PS 32(R8)(R12*1), Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y2, Y2
+	VCVTPH2PS 48(R8)(R12*1), Y5
+	VMULPS    Y5, Y4, Y4
+	VADDPS    Y4, Y3, Y3
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row56
+
+rows57:
+	JMP summed48
+
+none50:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows51
+	JGE     rows61
 
-row50:
+row60:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -30322,13 +30759,13 @@ row50:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row50
+	JLT        row60
 
-rows51:
+rows61:
 	CMPQ R10, SI
-	JGE  rows53
+	JGE  rows63
 
-row52:
+row62:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
@@ -30341,13 +30778,13 @@ row52:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row52
+	JLT       row62
 
-rows53:
-summed43:
-summed54:
+rows63:
+summed48:
+summed64:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special56
+	JNE       special66
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -30357,27 +30794,27 @@ summed54:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored55:
+stored65:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result39
-	JMP  over41
+	JLT  result44
+	JMP  over46
 
-special56:
+special66:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow57
+	JEQ     narrow67
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored58
+	JMP     stored68
 
-narrow57:
+narrow67:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip59
+	JEQ          skip69
 	SUBQ         BX, SI
-	JEQ          empty60
+	JEQ          empty70
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -30387,10 +30824,10 @@ narrow57:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty60:
-skip59:
+empty70:
+skip69:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip61
+	JEQ       skip71
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -30400,156 +30837,179 @@ skip59:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip61:
+skip71:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around72
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored63
+	JMP       stored73
 
-around62:
+around72:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored63:
+stored73:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around64
+	JNE       around74
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored65
+	JMP       stored75
 
-around64:
+around74:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored65:
-stored58:
-	JMP stored55
+stored75:
+stored68:
+	JMP stored65
 
-empty44:
+empty49:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed54
+	JNE     summed64
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around66
+	JNE     around76
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored67
+	JMP     stored77
 
-around66:
+around76:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored67:
-	JMP stored55
+stored77:
+	JMP stored65
 
-tooMany40:
+tooMany45:
 	MOVQ DI, results+24(FP)
 
-over41:
+over46:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip68
+	JEQ   skip78
 	ADDQ  $0x00000040, to+56(FP)
 
-skip68:
+skip78:
 	SUBQ $0x00000020, R9
 
-narrower38:
+narrower43:
 	CMPQ R9, $0x00000010
-	JLT  narrower70
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over73
+	JGE  over83
 
-result71:
+result81:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few74
+	JLE   few84
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany72
+	JEQ   tooMany82
 
-few74:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty76
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none77
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x02, R10
+few84:
+	MOVQ  positions+32(FP), R10
+	LEAQ  (R10)(BX*8), BX
+	LEAQ  (R10)(SI*8), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  BX, SI
+	JGE   empty86
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none87
+	MOVQ  BX, R10
+	SUBQ  positions+32(FP), R10
+	SHRQ  $0x02, R10
+	TESTQ $0x00000020, mode+80(FP)
+	JEQ   skip88
+	ADDQ  R10, R10
+
+skip88:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	LEAQ    -128(DX), R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows79
+	JGE     rows90
 
-row78:
+row89:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide91
 	VPBROADCASTW (R10), X2
 	VCVTPH2PS    X2, Y2
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row78
+	JMP          factor92
 
-rows79:
+wide91:
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x04, R10
+
+factor92:
+	VCVTPH2PS  (R8)(R12*1), Y3
+	VMULPS     Y3, Y2, Y3
+	VADDPS     Y3, Y0, Y0
+	PREFETCHT0 (R8)(R13*1)
+	VCVTPH2PS  16(R8)(R12*1), Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row89
+
+rows90:
 	CMPQ R11, SI
-	JGE  rows81
+	JGE  rows94
 
-row80:
+row93:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
+	TESTQ        $0x00000020, mode+80(FP)
+	JNE          wide95
 	VPBROADCASTW (R10), X2
 	VCVTPH2PS    X2, Y2
 	ADDQ         $0x02, R10
-	VCVTPH2PS    (R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R12*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row80
+	JMP          factor96
 
-rows81:
-	JMP summed75
+wide95:
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x04, R10
 
-none77:
+factor96:
+	VCVTPH2PS (R8)(R12*1), Y3
+	VMULPS    Y3, Y2, Y3
+	VADDPS    Y3, Y0, Y0
+	VCVTPH2PS 16(R8)(R12*1), Y3
+	VMULPS    Y3, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, SI
+	JLT       row93
+
+rows94:
+	JMP summed85
+
+none87:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows83
+	JGE     rows98
 
-row82:
+row97:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -30561,13 +31021,13 @@ row82:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row82
+	JLT        row97
 
-rows83:
+rows98:
 	CMPQ R10, SI
-	JGE  rows85
+	JGE  rows100
 
-row84:
+row99:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y2
@@ -30576,37 +31036,37 @@ row84:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row84
+	JLT       row99
 
-rows85:
-summed75:
-summed86:
+rows100:
+summed85:
+summed101:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special88
+	JNE       special103
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored87:
+stored102:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result71
-	JMP  over73
+	JLT  result81
+	JMP  over83
 
-special88:
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow89
+	JEQ     narrow104
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored90
+	JMP     stored105
 
-narrow89:
+narrow104:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip91
+	JEQ          skip106
 	SUBQ         BX, SI
-	JEQ          empty92
+	JEQ          empty107
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -30614,60 +31074,60 @@ narrow89:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty92:
-skip91:
+empty107:
+skip106:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip93
+	JEQ       skip108
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip93:
+skip108:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around94
+	JNE       around109
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored95
+	JMP       stored110
 
-around94:
+around109:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored95:
-stored90:
-	JMP stored87
+stored110:
+stored105:
+	JMP stored102
 
-empty76:
+empty86:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed86
+	JNE     summed101
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around96
+	JNE     around111
 	VMOVDQU Y0, (AX)
-	JMP     stored97
+	JMP     stored112
 
-around96:
+around111:
 	VMOVNTDQ Y0, (AX)
 
-stored97:
-	JMP stored87
+stored112:
+	JMP stored102
 
-tooMany72:
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over73:
+over83:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip98
+	JEQ   skip113
 	ADDQ  $0x00000020, to+56(FP)
 
-skip98:
+skip113:
 	SUBQ $0x00000010, R9
 
-narrower70:
+narrower80:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -30683,26 +31143,26 @@ TEXT ·sumRowsAVX2F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile99:
+tile114:
 	CMPQ R9, $0x00000040
-	JLT  narrower100
+	JLT  narrower115
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over103
+	JGE  over118
 
-result101:
+result116:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few104
+	JLE   few119
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany102
+	JEQ   tooMany117
 
-few104:
+few119:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -30715,9 +31175,9 @@ few104:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty106
+	JGE     empty121
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none107
+	JEQ     none122
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -30727,9 +31187,9 @@ few104:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows109
+	JGE     rows124
 
-row108:
+row123:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -30758,13 +31218,13 @@ row108:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row108
+	JLT          row123
 
-rows109:
+rows124:
 	CMPQ R11, SI
-	JGE  rows111
+	JGE  rows128
 
-row110:
+row127:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -30787,20 +31247,20 @@ row110:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row110
+	JLT          row127
 
-rows111:
-	JMP summed105
+rows128:
+	JMP summed120
 
-none107:
+none122:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows113
+	JGE     rows132
 
-row112:
+row131:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -30819,13 +31279,13 @@ row112:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row112
+	JLT        row131
 
-rows113:
+rows132:
 	CMPQ R10, SI
-	JGE  rows115
+	JGE  rows134
 
-row114:
+row133:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -30838,13 +31298,13 @@ row114:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row114
+	JLT    row133
 
-rows115:
-summed105:
-summed116:
+rows134:
+summed120:
+summed135:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special118
+	JNE       special137
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -30862,16 +31322,16 @@ summed116:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored117:
+stored136:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result101
-	JMP  over103
+	JLT  result116
+	JMP  over118
 
-special118:
+special137:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow119
+	JEQ     narrow138
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -30880,13 +31340,13 @@ special118:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored120
+	JMP     stored139
 
-narrow119:
+narrow138:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip121
+	JEQ          skip140
 	SUBQ         BX, SI
-	JEQ          empty122
+	JEQ          empty141
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -30900,10 +31360,10 @@ narrow119:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty122:
-skip121:
+empty141:
+skip140:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip123
+	JEQ       skip142
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -30921,116 +31381,116 @@ skip121:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip123:
+skip142:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around124
+	JNE       around143
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored125
+	JMP       stored144
 
-around124:
+around143:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored125:
+stored144:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around126
+	JNE       around145
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored127
+	JMP       stored146
 
-around126:
+around145:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored127:
+stored146:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around128
+	JNE       around147
 	VMOVDQU   X0, 64(AX)
 	VMOVDQU   X1, 80(AX)
-	JMP       stored129
+	JMP       stored148
 
-around128:
+around147:
 	VMOVNTDQ X0, 64(AX)
 	VMOVNTDQ X1, 80(AX)
 
-stored129:
+stored148:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around149
 	VMOVDQU   X0, 96(AX)
 	VMOVDQU   X1, 112(AX)
-	JMP       stored131
+	JMP       stored150
 
-around130:
+around149:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored131:
-stored120:
-	JMP stored117
+stored150:
+stored139:
+	JMP stored136
 
-empty106:
+empty121:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed116
+	JNE     summed135
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
+	JNE     around151
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored133
+	JMP     stored152
 
-around132:
+around151:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored133:
-	JMP stored117
+stored152:
+	JMP stored136
 
-tooMany102:
+tooMany117:
 	MOVQ DI, results+24(FP)
 
-over103:
+over118:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip134
+	JEQ   skip153
 	ADDQ  $0x00000080, to+56(FP)
 
-skip134:
+skip153:
 	SUBQ $0x00000040, R9
-	JMP  tile99
+	JMP  tile114
 
-narrower100:
+narrower115:
 	CMPQ R9, $0x00000020
-	JLT  narrower136
+	JLT  narrower155
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over139
+	JGE  over158
 
-result137:
+result156:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few140
+	JLE   few159
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany138
+	JEQ   tooMany157
 
-few140:
+few159:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -31039,9 +31499,9 @@ few140:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty142
+	JGE     empty161
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none143
+	JEQ     none162
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -31051,9 +31511,9 @@ few140:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows164
 
-row144:
+row163:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -31072,13 +31532,13 @@ row144:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row144
+	JLT          row163
 
-rows145:
+rows164:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows168
 
-row146:
+row167:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -31093,20 +31553,20 @@ row146:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row146
+	JLT          row167
 
-rows147:
-	JMP summed141
+rows168:
+	JMP summed160
 
-none143:
+none162:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows172
 
-row148:
+row171:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -31119,13 +31579,13 @@ row148:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row171
 
-rows149:
+rows172:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows174
 
-row150:
+row173:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -31134,13 +31594,13 @@ row150:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row150
+	JLT    row173
 
-rows151:
-summed141:
-summed152:
+rows174:
+summed160:
+summed175:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special154
+	JNE       special177
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -31150,27 +31610,27 @@ summed152:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored153:
+stored176:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result137
-	JMP  over139
+	JLT  result156
+	JMP  over158
 
-special154:
+special177:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow155
+	JEQ     narrow178
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored156
+	JMP     stored179
 
-narrow155:
+narrow178:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip157
+	JEQ          skip180
 	SUBQ         BX, SI
-	JEQ          empty158
+	JEQ          empty181
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -31180,10 +31640,10 @@ narrow155:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty158:
-skip157:
+empty181:
+skip180:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip159
+	JEQ       skip182
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -31193,94 +31653,94 @@ skip157:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip159:
+skip182:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around160
+	JNE       around183
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored161
+	JMP       stored184
 
-around160:
+around183:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored161:
+stored184:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
+	JNE       around185
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored163
+	JMP       stored186
 
-around162:
+around185:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored163:
-stored156:
-	JMP stored153
+stored186:
+stored179:
+	JMP stored176
 
-empty142:
+empty161:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed152
+	JNE     summed175
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around164
+	JNE     around187
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored165
+	JMP     stored188
 
-around164:
+around187:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored165:
-	JMP stored153
+stored188:
+	JMP stored176
 
-tooMany138:
+tooMany157:
 	MOVQ DI, results+24(FP)
 
-over139:
+over158:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip189
 	ADDQ  $0x00000040, to+56(FP)
 
-skip166:
+skip189:
 	SUBQ $0x00000020, R9
 
-narrower136:
+narrower155:
 	CMPQ R9, $0x00000010
-	JLT  narrower168
+	JLT  narrower191
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over171
+	JGE  over194
 
-result169:
+result192:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few172
+	JLE   few195
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+	JEQ   tooMany193
 
-few172:
+few195:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty174
+	JGE     empty197
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none198
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -31290,9 +31750,9 @@ few172:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows200
 
-row176:
+row199:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -31306,13 +31766,13 @@ row176:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row176
+	JLT          row199
 
-rows177:
+rows200:
 	CMPQ R11, SI
-	JGE  rows179
+	JGE  rows204
 
-row178:
+row203:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -31323,20 +31783,20 @@ row178:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row178
+	JLT          row203
 
-rows179:
-	JMP summed173
+rows204:
+	JMP summed196
 
-none175:
+none198:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows181
+	JGE     rows208
 
-row180:
+row207:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -31346,50 +31806,50 @@ row180:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row180
+	JLT        row207
 
-rows181:
+rows208:
 	CMPQ R10, SI
-	JGE  rows183
+	JGE  rows210
 
-row182:
+row209:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row182
+	JLT    row209
 
-rows183:
-summed173:
-summed184:
+rows210:
+summed196:
+summed211:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special186
+	JNE       special213
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored185:
+stored212:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result192
+	JMP  over194
 
-special186:
+special213:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow187
+	JEQ     narrow214
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored188
+	JMP     stored215
 
-narrow187:
+narrow214:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip189
+	JEQ          skip216
 	SUBQ         BX, SI
-	JEQ          empty190
+	JEQ          empty217
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -31397,60 +31857,60 @@ narrow187:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty190:
-skip189:
+empty217:
+skip216:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip191
+	JEQ       skip218
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip191:
+skip218:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around192
+	JNE       around219
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored193
+	JMP       stored220
 
-around192:
+around219:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored193:
-stored188:
-	JMP stored185
+stored220:
+stored215:
+	JMP stored212
 
-empty174:
+empty197:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed184
+	JNE     summed211
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around194
+	JNE     around221
 	VMOVDQU Y0, (AX)
-	JMP     stored195
+	JMP     stored222
 
-around194:
+around221:
 	VMOVNTDQ Y0, (AX)
 
-stored195:
-	JMP stored185
+stored222:
+	JMP stored212
 
-tooMany170:
+tooMany193:
 	MOVQ DI, results+24(FP)
 
-over171:
+over194:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip196
+	JEQ   skip223
 	ADDQ  $0x00000020, to+56(FP)
 
-skip196:
+skip223:
 	SUBQ $0x00000010, R9
 
-narrower168:
+narrower191:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -31465,33 +31925,33 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none197
+	JEQ   none224
 	SUBQ  positions+32(FP), AX
 
-none197:
+none224:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile198:
+tile225:
 	CMPQ R10, $0x00000040
-	JLT  narrower199
+	JLT  narrower226
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over202
+	JGE  over229
 
-result200:
+result227:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few203
+	JLE   few230
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany201
+	JEQ   tooMany228
 
-few203:
+few230:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -31504,7 +31964,7 @@ few203:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     empty204
+	JGE     empty231
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -31514,9 +31974,9 @@ few203:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows206
+	JGE     rows233
 
-row205:
+row232:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -31561,13 +32021,13 @@ row205:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row205
+	JLT          row232
 
-rows206:
+rows233:
 	CMPQ R13, DI
-	JGE  rows208
+	JGE  rows235
 
-row207:
+row234:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -31608,12 +32068,12 @@ row207:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row207
+	JLT          row234
 
-rows208:
-summed209:
+rows235:
+summed236:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special211
+	JNE       special238
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -31631,16 +32091,16 @@ summed209:
 	VMOVUPS   X0, 96(BX)
 	VMOVUPS   X1, 112(BX)
 
-stored210:
+stored237:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result227
+	JMP  over229
 
-special211:
+special238:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow212
+	JEQ     narrow239
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -31649,13 +32109,13 @@ special211:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored213
+	JMP     stored240
 
-narrow212:
+narrow239:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip214
+	JEQ          skip241
 	SUBQ         SI, DI
-	JEQ          empty215
+	JEQ          empty242
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -31669,10 +32129,10 @@ narrow212:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty215:
-skip214:
+empty242:
+skip241:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip216
+	JEQ       skip243
 	VCVTPH2PS (BX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(BX), Y8
@@ -31690,116 +32150,116 @@ skip214:
 	VCVTPH2PS 112(BX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip216:
+skip243:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around244
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored218
+	JMP       stored245
 
-around217:
+around244:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored218:
+stored245:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around246
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored220
+	JMP       stored247
 
-around219:
+around246:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored220:
+stored247:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around248
 	VMOVDQU   X0, 64(BX)
 	VMOVDQU   X1, 80(BX)
-	JMP       stored222
+	JMP       stored249
 
-around221:
+around248:
 	VMOVNTDQ X0, 64(BX)
 	VMOVNTDQ X1, 80(BX)
 
-stored222:
+stored249:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around223
+	JNE       around250
 	VMOVDQU   X0, 96(BX)
 	VMOVDQU   X1, 112(BX)
-	JMP       stored224
+	JMP       stored251
 
-around223:
+around250:
 	VMOVNTDQ X0, 96(BX)
 	VMOVNTDQ X1, 112(BX)
 
-stored224:
-stored213:
-	JMP stored210
+stored251:
+stored240:
+	JMP stored237
 
-empty204:
+empty231:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed209
+	JNE     summed236
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around225
+	JNE     around252
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored226
+	JMP     stored253
 
-around225:
+around252:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored226:
-	JMP stored210
+stored253:
+	JMP stored237
 
-tooMany201:
+tooMany228:
 	MOVQ R8, results+24(FP)
 
-over202:
+over229:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip227
+	JEQ   skip254
 	ADDQ  $0x00000080, to+72(FP)
 
-skip227:
+skip254:
 	SUBQ $0x00000040, R10
-	JMP  tile198
+	JMP  tile225
 
-narrower199:
+narrower226:
 	CMPQ R10, $0x00000020
-	JLT  narrower229
+	JLT  narrower256
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over232
+	JGE  over259
 
-result230:
+result257:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few233
+	JLE   few260
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany231
+	JEQ   tooMany258
 
-few233:
+few260:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -31808,7 +32268,7 @@ few233:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty234
+	JGE     empty261
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -31818,9 +32278,9 @@ few233:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows263
 
-row235:
+row262:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -31848,13 +32308,13 @@ row235:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row262
 
-rows236:
+rows263:
 	CMPQ R13, DI
-	JGE  rows238
+	JGE  rows265
 
-row237:
+row264:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -31879,12 +32339,12 @@ row237:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row237
+	JLT          row264
 
-rows238:
-summed239:
+rows265:
+summed266:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special241
+	JNE       special268
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -31894,27 +32354,27 @@ summed239:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 
-stored240:
+stored267:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result257
+	JMP  over259
 
-special241:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow242
+	JEQ     narrow269
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored243
+	JMP     stored270
 
-narrow242:
+narrow269:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip244
+	JEQ          skip271
 	SUBQ         SI, DI
-	JEQ          empty245
+	JEQ          empty272
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -31924,10 +32384,10 @@ narrow242:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty245:
-skip244:
+empty272:
+skip271:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip246
+	JEQ       skip273
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -31937,92 +32397,92 @@ skip244:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip246:
+skip273:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around274
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored248
+	JMP       stored275
 
-around247:
+around274:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored248:
+stored275:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around276
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored250
+	JMP       stored277
 
-around249:
+around276:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored250:
-stored243:
-	JMP stored240
+stored277:
+stored270:
+	JMP stored267
 
-empty234:
+empty261:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed266
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around278
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored252
+	JMP     stored279
 
-around251:
+around278:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored252:
-	JMP stored240
+stored279:
+	JMP stored267
 
-tooMany231:
+tooMany258:
 	MOVQ R8, results+24(FP)
 
-over232:
+over259:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip253
+	JEQ   skip280
 	ADDQ  $0x00000040, to+72(FP)
 
-skip253:
+skip280:
 	SUBQ $0x00000020, R10
 
-narrower229:
+narrower256:
 	CMPQ R10, $0x00000010
-	JLT  narrower255
+	JLT  narrower282
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over258
+	JGE  over285
 
-result256:
+result283:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few259
+	JLE   few286
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany257
+	JEQ   tooMany284
 
-few259:
+few286:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty260
+	JGE     empty287
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -32032,9 +32492,9 @@ few259:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows289
 
-row261:
+row288:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -32054,13 +32514,13 @@ row261:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row288
 
-rows262:
+rows289:
 	CMPQ R13, DI
-	JGE  rows264
+	JGE  rows291
 
-row263:
+row290:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -32077,36 +32537,36 @@ row263:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row263
+	JLT          row290
 
-rows264:
-summed265:
+rows291:
+summed292:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special267
+	JNE       special294
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 
-stored266:
+stored293:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
+	JLT  result283
+	JMP  over285
 
-special267:
+special294:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow295
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored269
+	JMP     stored296
 
-narrow268:
+narrow295:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip270
+	JEQ          skip297
 	SUBQ         SI, DI
-	JEQ          empty271
+	JEQ          empty298
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -32114,60 +32574,60 @@ narrow268:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty271:
-skip270:
+empty298:
+skip297:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip272
+	JEQ       skip299
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip272:
+skip299:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around300
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored274
+	JMP       stored301
 
-around273:
+around300:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored274:
-stored269:
-	JMP stored266
+stored301:
+stored296:
+	JMP stored293
 
-empty260:
+empty287:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed292
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around275
+	JNE     around302
 	VMOVDQU Y0, (BX)
-	JMP     stored276
+	JMP     stored303
 
-around275:
+around302:
 	VMOVNTDQ Y0, (BX)
 
-stored276:
-	JMP stored266
+stored303:
+	JMP stored293
 
-tooMany257:
+tooMany284:
 	MOVQ R8, results+24(FP)
 
-over258:
+over285:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip277
+	JEQ   skip304
 	ADDQ  $0x00000020, to+72(FP)
 
-skip277:
+skip304:
 	SUBQ $0x00000010, R10
 
-narrower255:
+narrower282:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -32182,22 +32642,22 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none278
+	JEQ   none305
 	SUBQ  positions+32(FP), AX
 
-none278:
+none305:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile279:
+tile306:
 	CMPQ R10, $0x00000020
-	JLT  narrower280
+	JLT  narrower307
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over283
+	JGE  over310
 
-result281:
+result308:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -32207,7 +32667,7 @@ result281:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty284
+	JGE     empty311
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -32223,9 +32683,9 @@ result281:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows287
+	JGE     rows314
 
-row286:
+row313:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -32258,13 +32718,13 @@ row286:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row286
+	JLT        row313
 
-rows287:
+rows314:
 	CMPQ R11, DI
-	JGE  rows289
+	JGE  rows316
 
-row288:
+row315:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -32294,9 +32754,9 @@ row288:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row288
+	JLT       row315
 
-rows289:
+rows316:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -32307,7 +32767,7 @@ rows289:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none290
+	JEQ          none317
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -32356,10 +32816,10 @@ rows289:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none290:
-	JMP stored285
+none317:
+	JMP stored312
 
-empty284:
+empty311:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -32374,7 +32834,7 @@ empty284:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none291
+	JEQ       none318
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -32391,30 +32851,30 @@ empty284:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none291:
-stored285:
+none318:
+stored312:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result308
+	JMP  over310
 	MOVQ R8, results+24(FP)
 
-over283:
+over310:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile279
+	JMP  tile306
 
-narrower280:
+narrower307:
 	CMPQ R10, $0x00000010
-	JLT  narrower293
+	JLT  narrower320
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over296
+	JGE  over323
 
-result294:
+result321:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -32424,7 +32884,7 @@ result294:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty297
+	JGE     empty324
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -32436,9 +32896,9 @@ result294:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows300
+	JGE     rows327
 
-row299:
+row326:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -32459,13 +32919,13 @@ row299:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row299
+	JLT        row326
 
-rows300:
+rows327:
 	CMPQ R11, DI
-	JGE  rows302
+	JGE  rows329
 
-row301:
+row328:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -32483,16 +32943,16 @@ row301:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row301
+	JLT       row328
 
-rows302:
+rows329:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none303
+	JEQ          none330
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -32521,10 +32981,10 @@ rows302:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none303:
-	JMP stored298
+none330:
+	JMP stored325
 
-empty297:
+empty324:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -32533,7 +32993,7 @@ empty297:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none304
+	JEQ       none331
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -32546,21 +33006,21 @@ empty297:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none304:
-stored298:
+none331:
+stored325:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result294
-	JMP  over296
+	JLT  result321
+	JMP  over323
 	MOVQ R8, results+24(FP)
 
-over296:
+over323:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower293:
+narrower320:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

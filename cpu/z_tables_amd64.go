@@ -57,6 +57,7 @@ var gridKernels = []gridKernel{
 		lanes:  16,
 		locate: gridLocateAVX512, place: gridPlaceAVX512, sample: gridSampleAVX512F32, terms: gridTermsAVX512F32, combine: gridCombineAVX512,
 		double: gridDoubleAVX512F32, bend: gridBendAVX512, turn: turnTileAVX512F32, turn32: turnTileAVX512F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX512F32, rowTerms3AVX512F32},
 	},
 	{
 		needs: AVX512, dtype: tensor.F64,
@@ -66,18 +67,21 @@ var gridKernels = []gridKernel{
 		lanes:  16,
 		locate: gridLocateAVX512, place: gridPlaceAVX512, sample: gridSampleAVX512BF16, terms: gridTermsAVX512BF16, combine: gridCombineAVX512,
 		double: gridDoubleAVX512BF16, bend: gridBendAVX512, turn: turnTileAVX512BF16, turn32: turnTileAVX512F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX512BF16, rowTerms3AVX512BF16},
 	},
 	{
 		needs: AVX512, dtype: tensor.F16,
 		lanes:  16,
 		locate: gridLocateAVX512, place: gridPlaceAVX512, sample: gridSampleAVX512F16, terms: gridTermsAVX512F16, combine: gridCombineAVX512,
 		double: gridDoubleAVX512F16, bend: gridBendAVX512, turn: turnTileAVX512F16, turn32: turnTileAVX512F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX512F16, rowTerms3AVX512F16},
 	},
 	{
 		needs: AVX2, dtype: tensor.F32,
 		lanes:  8,
 		locate: gridLocateAVX2, place: gridPlaceAVX2, sample: gridSampleAVX2F32, terms: gridTermsAVX2F32, combine: gridCombineAVX2,
 		double: gridDoubleAVX2F32, bend: gridBendAVX2, turn: turnTileAVX2F32, turn32: turnTileAVX2F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX2F32, rowTerms3AVX2F32},
 	},
 	{
 		needs: AVX2, dtype: tensor.F64,
@@ -87,12 +91,14 @@ var gridKernels = []gridKernel{
 		lanes:  8,
 		locate: gridLocateAVX2, place: gridPlaceAVX2, sample: gridSampleAVX2BF16, terms: gridTermsAVX2BF16, combine: gridCombineAVX2,
 		double: gridDoubleAVX2BF16, bend: gridBendAVX2, turn: turnTileAVX2BF16, turn32: turnTileAVX2F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX2BF16, rowTerms3AVX2BF16},
 	},
 	{
 		needs: AVX2, dtype: tensor.F16,
 		lanes:  8,
 		locate: gridLocateAVX2, place: gridPlaceAVX2, sample: gridSampleAVX2F16, terms: gridTermsAVX2F16, combine: gridCombineAVX2,
 		double: gridDoubleAVX2F16, bend: gridBendAVX2, turn: turnTileAVX2F16, turn32: turnTileAVX2F32,
+		slopes: [2]rowTermsKernel{rowTerms2AVX2F16, rowTerms3AVX2F16},
 	},
 }
 

@@ -62,3 +62,35 @@ func TestGridSampleOfChannelsLast(t *testing.T) {
 		}
 	}
 }
+
+// So does the grid's gradient of such images, and both gradients together.
+func TestGridSampleBackwardOfChannelsLast(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	r := rand.New(rand.NewPCG(1, 3))
+	for _, size := range [][5]int64{
+		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11}, {4112, 2, 3, 3, 7},
+	} {
+		for i, dtype := range []string{"f32", "bf16", "f64", "f32", "f16"} {
+			depth, outDepth, dims := "", "", 2
+			if i%2 == 1 {
+				depth, outDepth, dims = "3,", "2,", 3
+			}
+			grid := map[bool]string{true: "f64", false: "f32"}[dtype == "f64"]
+			text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,%[2]d,%[7]s%[8]d,%[9]d] input=%[1]s[2,%[2]d,%[3]s%[4]d,%[5]d] grid=%[6]s[2,%[7]s%[8]d,%[9]d,%[10]d] padding_mode=%[11]s align_corners=%[12]t",
+				dtype, size[0], depth, size[1], size[2], grid, outDepth, size[3], size[4], dims, []string{"zeros", "border", "reflection"}[r.IntN(3)], r.IntN(2) == 0)
+			if r.IntN(2) == 0 {
+				text += " grad_input=none"
+			}
+			c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
+			require.NoError(t, err)
+			want := run(t, c, definition)
+			input := func(shape []int64) bool { return slices.Equal(shape, c.Problem.Shape("input")) }
+			all := func([]int64) bool { return true }
+			for _, layout := range []testcase.Layout{channelsLast(size[0], 0, input), channelsLast(size[0], 3, all)} {
+				for _, row := range rowsFor(c) {
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}, Layout: layout}, want, row)
+				}
+			}
+		}
+	}
+}

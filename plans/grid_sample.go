@@ -69,7 +69,7 @@ var gridSample = op{
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
-			if !c.samplesRows() && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
+			if !c.readsRows(sampleInput, cpu.SamplesRows) && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
 				c.parallel(s.batch, cost, small)
 			} else {
 				c.parallel(c.sampler.tiles(), cost, job)
@@ -138,13 +138,13 @@ func samplerMode(p *Problem) cpu.Mode {
 
 // readsMuch is readsMost of the forward pass, where kernels do not read the channels as they lie.
 func readsMuch(c *call) bool {
-	return !c.samplesRows() && c.readsMost(sampleInput, sampleOutput)
+	return !c.readsRows(sampleInput, cpu.SamplesRows) && c.readsMost(sampleInput, sampleOutput)
 }
 
-// samplesRows reports whether kernels read the channels of a pixel as one row (cpu/grid_rows.go).
-func (c *call) samplesRows() bool {
-	v := &c.args[sampleInput]
-	return rowsCap() >= cpu.AVX2 && v.Stride(1) == 1 && cpu.TakesRows(v.DType, samplerMode(&c.problem), v.Shape[1])
+// readsRows reports whether kernels read the channels of a pixel as one row (cpu/grid_rows.go).
+func (c *call) readsRows(input int, takes func(d tensor.DType, mode cpu.Mode, channels int64) bool) bool {
+	v := &c.args[input]
+	return rowsCap() >= cpu.AVX2 && v.Stride(1) == 1 && takes(v.DType, samplerMode(&c.problem), v.Shape[1])
 }
 
 // readsMost reports whether there are so many samples (or gradients of them) that

@@ -74,7 +74,8 @@ var gridSampleBackward = op{
 			if p.has("grad_input") {
 				c.threads = min(threads, int(scatter.threads))
 			}
-			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
+			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
+			if !byRows && c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
@@ -106,7 +107,7 @@ func inferUpstream(p *Problem) (output []int64, err error) {
 
 // readsMuchBackward is readsMuch: only the grid's gradient reads the input.
 func readsMuchBackward(c *call) bool {
-	return c.args[backwardGradGrid].Present() && c.readsMost(backwardInput, backwardGradOutput)
+	return c.args[backwardGradGrid].Present() && !c.readsRows(backwardInput, cpu.SlopesRows) && c.readsMost(backwardInput, backwardGradOutput)
 }
 
 // scatterJobs are the jobs that compute the input's gradient.

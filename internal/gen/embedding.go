@@ -16,6 +16,7 @@ const (
 	sumStream
 	sumWide
 	sumLong
+	sumWideFactors
 )
 
 // longestSum is how many rows are summed here; what has more is summed in chunks.
@@ -63,7 +64,7 @@ func (s *rowSum) function() {
 	}
 	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *byte, to *byte, apart int, columns int, mode int) int",
-		name+" sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:",
+		name+" sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:",
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")

@@ -43,11 +43,11 @@ func (s *rowSum) addRows(sum value, factors bool) {
 		s.c.MOVQ(s.begin, at)
 		s.c.SUBQ(s.param("positions"), at)
 		s.c.SHRQ(operand.Imm(shift), at)
-		s.c.ADDQ(s.param("factors"), at)
-		begin = func(reg.GPVirtual) {
-			s.loadFactor(operand.Mem{Base: at}, factor)
-			s.c.ADDQ(operand.Imm(uint64(s.in.size)), at)
+		if s.in != s.compute {
+			s.when(sumWideFactors, func() { s.c.ADDQ(at, at) })
 		}
+		s.c.ADDQ(s.param("factors"), at)
+		begin = func(reg.GPVirtual) { s.nextFactor(at, factor) }
 	}
 	add := func(term any, v int) {
 		if factors {
@@ -134,6 +134,24 @@ func rowsEarly(lines int) int {
 		return 4
 	}
 	return 16
+}
+
+// nextFactor repeats the number at a place, and moves on.
+func (s *rowSum) nextFactor(at reg.GPVirtual, to reg.VecVirtual) {
+	c, wide, done := s.c, s.newLabel("wide"), s.newLabel("factor")
+	if s.in != s.compute {
+		c.TESTQ(operand.U32(sumWideFactors), s.param("mode"))
+		c.JNE(operand.LabelRef(wide))
+	}
+	s.loadFactor(operand.Mem{Base: at}, to)
+	c.ADDQ(operand.Imm(uint64(s.in.size)), at)
+	if s.in != s.compute {
+		c.JMP(operand.LabelRef(done))
+		c.Label(wide)
+		s.emit(s.broadcast(), operand.Mem{Base: at}, to)
+		c.ADDQ(operand.Imm(uint64(s.compute.size)), at)
+		c.Label(done)
+	}
 }
 
 // loadFactor repeats a number in the compute type.

@@ -38,7 +38,8 @@ var kernelTables = []kernelTable{
 	// Images of f64 have gathers alone.
 	{"gridKernels", "gridKernel", floatTypes, `needs: {I}, dtype: tensor.{T},`, fields(`lanes: {L},
 		locate: gridLocate{I}, place: gridPlace{I}, sample: gridSample{K}, terms: gridTerms{K}, combine: gridCombine{I},
-		double: gridDouble{K}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,`, "F32", "BF16", "F16")},
+		double: gridDouble{K}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,
+		slopes: [2]rowTermsKernel{rowTerms2{K}, rowTerms3{K}},`, "F32", "BF16", "F16")},
 	{"gatherTypes", "gatherType", floatTypes, `needs: {I}, dtype: tensor.{T},
 		sample: gatherSample{K}, copy: gatherCopy{B}{I},
 		terms: [2]gridTerms{gatherTerms2{K}, gatherTerms3{K}},

@@ -31,6 +31,7 @@ var units = []unit{
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
+	{"cpu", "grid_rows", "amd64", []func(c *build.Context){rowTermsKernels}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned, matmulDots}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
