@@ -77,6 +77,7 @@ type Scratch struct {
 	zeros  [paramBlock]float64 // an absent data input
 	unused [paramBlock]float64 // an absent output
 
+	short   GridBlock
 	runs    runParams
 	groups  [MaxGroupRuns][2][Lanes]float64
 	weights weightScratch

@@ -242,7 +242,11 @@ func (k *gridKernel) others() otherKernels {
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	others := k.others()
-	if others.sampleRows(k, b) {
+	switch {
+	case others.sampleRows(k, b):
+		return
+	case k.isShort(b):
+		k.sampleShort(b, definition)
 		return
 	}
 	if !k.takes(b) || !b.Output.Contiguous() {
@@ -259,7 +263,11 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
-	if slopesOfRows(k, b) {
+	switch {
+	case slopesOfRows(k, b):
+		return
+	case k.isShort(b) && b.Mode != Nearest: // of which nothing is read
+		k.gradientShort(b, definition)
 		return
 	}
 	if !k.takes(b) || !b.GradOutput.Contiguous() {

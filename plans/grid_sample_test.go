@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,19 @@ func waysOfGridSample(t *testing.T, mode string, types []string, channelCounts [
 					}
 					sameOnNumbers(t, c.Op.Name, c.Problem)
 				}
+			}
+		}
+	}
+}
+
+// Fewer positions than a vector has, of more channels than there is memory for at a time.
+func TestGridSampleOfFewPositions(t *testing.T) {
+	for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
+		for _, dtype := range []string{"f32", "f64"} {
+			shapes := fmt.Sprintf("input=%[1]s[2,8300,2,3] grid=%[1]s[2,1,3,2] mode=%[2]s", dtype, mode)
+			for _, text := range []string{"grid_sample " + shapes, fmt.Sprintf("grid_sample_backward grad_output=%s[2,8300,1,3] grad_input=none %s", dtype, shapes)} {
+				p := plans.MustParse(text)
+				sameOnNumbers(t, text[:strings.Index(text, " ")], p)
 			}
 		}
 	}
