@@ -12,9 +12,10 @@ import (
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
 	framed, t := framedOf(k.needs), typeFor(k.needs, k.dtype)
 	start := func(s *GridScatter[float32]) {
-		if s.g.takes(s.g.Size[0]) && s.channels <= maxQuad {
+		switch {
+		case s.g.takes(s.g.Size[0]) && s.channels <= maxQuad:
 			s.enterFrame()
-		} else {
+		case !s.startTouched():
 			definition.Start(s)
 		}
 	}
@@ -30,7 +31,7 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		if s.frame.start != nil {
 			s.frame.store(t, out, scratch)
 		} else {
-			k.storeSums(t, s, out, scratch)
+			s.storeTouched(out, func(s *GridScatter[float32]) { k.storeSums(t, s, out, scratch) })
 		}
 	}
 	return GridScatterKernel[float32]{start, add, store}
@@ -53,8 +54,15 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 		}
 	}
 	t := typeFor(k.needs, k.dtype)
-	store := func(s *GridScatter[float64], out Image, scratch *Scratch) { s.storeRuns(t, out, scratch) }
-	return GridScatterKernel[float64]{definition.Start, add, store}
+	start := func(s *GridScatter[float64]) {
+		if !s.startTouched() {
+			definition.Start(s)
+		}
+	}
+	store := func(s *GridScatter[float64], out Image, scratch *Scratch) {
+		s.storeTouched(out, func(s *GridScatter[float64]) { s.storeRuns(t, out, scratch) })
+	}
+	return GridScatterKernel[float64]{start, add, store}
 }
 
 // tile is the side of the squares that are transposed.

@@ -7,7 +7,7 @@ import "unsafe"
 // addGather is the scatter's Add; along is for second gradients, whose weights are
 // derivatives along the grid's tangent.
 func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along bool) bool {
-	steps := [3]int64{1, s.g.Size[0], s.g.Size[0] * s.g.Size[1]}
+	steps := pixelSteps(s.g)
 	if !takesGather[C](s.g, steps) {
 		return false
 	}
@@ -37,8 +37,12 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 	return true
 }
 
+// pixelSteps are the distances of pixels that lie row-major.
+func pixelSteps(g *Sampler) [3]int64 { return [3]int64{1, g.Size[0], g.Size[0] * g.Size[1]} }
+
 // addNearest adds a block's upstream gradients to pixels of given numbers.
 func addNearest[C Compute](t *gatherType, add nearestAdd, s *GridScatter[C], b *GridBlock, pixels *byte) {
+	s.touch(pixels, 1, 0, b.N)
 	dy, stride := s.gradOutput(t, b, 0, s.channels)
 	chunks, list := s.room()
 	s.full = add(pixels, b.N, (*byte)(s.pixels), (*byte)(dy), stride, unsafe.SliceData(s.count), chunks, list, s.full)
@@ -52,6 +56,7 @@ func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
 // addTaps adds a block's contributions to pixels of given numbers and weights;
 // those of one tap after the other lie pitch elements apart.
 func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps, pitch int) {
+	s.touch(pixels, taps, pitch, b.N)
 	dy := turnGradients(k, s, b)
 	chunks, list := s.room()
 	s.full = g.add[s.pitch/4](pixels, weights, taps, pitch*4, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),

@@ -20,6 +20,9 @@ type GridScatter[C Compute] struct {
 	full     int            // chunks in use
 	apart    unsafe.Pointer // room for the planes of channels in a frame
 	frame    framedSums     // where sums and counts lie, unless its start is nil
+	most     int64          // contributions
+	tiles    []uint64       // room for touched
+	touched  []uint64       // where there are few contributions: the tiles of pixels whose sums have begun
 }
 
 // GridBand is a run of an image's pixels, in row-major order.
@@ -33,7 +36,7 @@ const MaxScatterChannels = 16
 
 // gridScatterSizes returns the bytes of each part of a scatter's memory. There
 // is room for a frame around the band, however its sums lie.
-func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [5]int64 {
+func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [6]int64 {
 	width, pitch := g.Size[0], scatterPitch(channels)
 	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
@@ -41,9 +44,9 @@ func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [5]
 	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); g.Mode == Bilinear && g.Dims == 2 && size == 4 && f.planes() {
 		apart = f.floats() * size
 	}
-	return [5]int64{
+	return [6]int64{
 		align(plane * pitch * size), align(chunks * pitch * size),
-		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(apart),
+		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(apart), align(tilesOf(rows*width) * 8),
 	}
 }
 
@@ -72,13 +75,14 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 	rows, width := band.Pixels/g.Size[0], g.Size[0]
 	sizes := gridScatterSizes(g, rows, contributions, int64(channels), size)
 	pitch := scatterPitch(int64(channels))
-	var part [5]unsafe.Pointer
+	var part [6]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
 	plane := frameRows(width, 0, rows).plane
-	s := GridScatter[C]{g: g, band: band, pixels: part[0], channels: channels, pitch: int(pitch), apart: part[4]}
+	s := GridScatter[C]{g: g, band: band, pixels: part[0], channels: channels, pitch: int(pitch), apart: part[4], most: contributions}
+	s.tiles = unsafe.Slice((*uint64)(part[5]), tilesOf(band.Pixels))
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*pitch)
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), plane)

@@ -32,6 +32,7 @@ func TestWaysOfGridSample(t *testing.T) {
 				{1, 1, 3, 21, 60, 80},    // so have they in longer rows
 				{5, 1, 1, 1, 30, 30},     // every tap but one is outside
 				{1, 1, 30, 31, 2, 7},     // fewer positions than a vector has
+				{1, 1, 80, 81, 2, 7},     // and far fewer than there are pixels
 				{6, 1, 28, 28, 28, 28},   // whole vectors
 				{2, 1, 40, 500, 33, 450}, // tiles
 			})
@@ -43,6 +44,7 @@ func TestWaysOfGridSample(t *testing.T) {
 				{2, 3, 3, 1, 7, 9},    // so are those along x
 				{1, 9, 12, 20, 2, 3},  // fewer positions than a vector has
 				{3, 7, 16, 16, 8, 32}, // whole vectors
+				{1, 18, 20, 20, 1, 3}, // far fewer positions than there are pixels
 			}
 			if mode == "bicubic" { // 64 taps take the definition their time
 				channels, volumes[1], volumes[5] = []int{1, 3, 18}, [6]int{1, 2, 2, 2, 20, 50}, [6]int{1, 4, 5, 16, 8, 32}

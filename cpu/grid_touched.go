@@ -1,0 +1,85 @@
+package cpu
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// The input's gradient where there are few positions for an image: sums begin where they are
+// needed, a tile of pixels at a time, and elsewhere the gradient is cleared.
+
+// fewPixels is how many pixels of a band there are for a contribution, at least, where it is so.
+const fewPixels = 16
+
+// tilesOf is how many words note which tiles of so many pixels have begun.
+func tilesOf(pixels int64) int64 { return (pixels + 64*tile - 1) / (64 * tile) }
+
+// startTouched begins with no sums, where contributions are few; it reports whether they are.
+func (s *GridScatter[C]) startTouched() bool {
+	if s.most*fewPixels > s.band.Pixels || !takesGather[C](s.g, pixelSteps(s.g)) {
+		return false
+	}
+	s.touched = s.tiles
+	clear(s.touched)
+	clear(s.count)
+	return true
+}
+
+// touch begins the sums of the tiles that pixels are in; those of one tap after the other lie
+// pitch numbers apart.
+func (s *GridScatter[C]) touch(pixels *byte, taps, pitch, n int) {
+	if s.touched == nil {
+		return
+	}
+	for tap := range taps {
+		for _, p := range unsafe.Slice((*int32)(unsafe.Add(unsafe.Pointer(pixels), tap*pitch*4)), n) {
+			number := int64(p) / tile
+			if p < 0 || s.touched[number/64]>>(number%64)&1 == 1 {
+				continue
+			}
+			s.touched[number/64] |= 1 << (number % 64)
+			s.beginTile(number)
+		}
+	}
+}
+
+// beginTile begins the sums of a tile.
+func (s *GridScatter[C]) beginTile(number int64) {
+	first := number * tile
+	clear(unsafe.Slice(s.sum(0, first), min(tile, s.band.Pixels-first)*int64(s.pitch)))
+}
+
+// storeTouched clears the image's gradient, and stores the sums that have begun by store.
+func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) {
+	switch {
+	case s.touched == nil:
+		store(s)
+		return
+	case !out.compact(s.g.Size, s.g.Dims):
+		s.eachTile(0, s.beginTile)
+		store(s)
+		return
+	}
+	size := out.DType.Size()
+	for c := range s.channels {
+		clear(unsafe.Slice((*byte)(unsafe.Add(out.Channel(int64(c)), s.band.First*size)), s.band.Pixels*size))
+	}
+	part := *s
+	s.eachTile(1, func(number int64) {
+		first := number * tile
+		part.band = GridBand{s.band.First + first, min(tile, s.band.Pixels-first)}
+		part.pixels = unsafe.Pointer(s.sum(0, first))
+		store(&part)
+	})
+}
+
+// eachTile calls f for the tiles that have begun (1), or for the others (0).
+func (s *GridScatter[C]) eachTile(begun uint64, f func(number int64)) {
+	for i, word := range s.touched {
+		for rest := word ^ (begun - 1); rest != 0; rest &= rest - 1 {
+			if number := int64(i*64 + bits.TrailingZeros64(rest)); number*tile < s.band.Pixels {
+				f(number)
+			}
+		}
+	}
+}
