@@ -188,16 +188,17 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	for n := int64(0); n < t.N && t.Bias.P != nil; n += Block {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
 	}
-	var columns, depth int64
+	var columns, depth, rest int64
 	if t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size() {
 		columns = t.N / r.there.turned.columns * r.there.turned.columns
 		if depth = r.turnedDots(t, &p, columns); depth == 0 {
 			depth = t.K / r.there.turned.columns * r.there.turned.columns
 			r.turnedSums(t, &p, columns, depth)
 		}
+		rest = r.turnedRest(t, &p, columns)
 	}
 	r.sums(t, &p, 0, columns, depth)
-	r.sums(t, &p, columns, t.N, 0)
+	r.sums(t, &p, columns, t.N, rest)
 	if apart {
 		r.store(t, &p, down)
 	}

@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // Few rows of Input meet columns of Other that lie one after the other where they lie:
 // kernels turn them in registers, a square at a time.
 
@@ -56,6 +58,29 @@ func (r *matmulRow[C]) turnedSums(t *MatmulTile, p *matmulMemory, columns, depth
 			n += wide
 		}
 	}
+}
+
+// turnedRest computes the chains of the columns from one on, which are fewer than a square has, and
+// returns how deep. They are copied to where a square's are; what is beside them is 0, since other
+// numbers might take their time.
+func (r *matmulRow[C]) turnedRest(t *MatmulTile, p *matmulMemory, first int64) (depth int64) {
+	side, size := r.there.turned.columns, t.Other.DType.Size()
+	most := min(p.depth, t.K) / side * side
+	if most == 0 || first == t.N {
+		return 0
+	}
+	copies, column := unsafe.Add(t.Memory, p.copies), most*size
+	clear(unsafe.Slice((*byte)(unsafe.Add(copies, (t.N-first)*column)), (side-(t.N-first))*column))
+	for depth = 0; depth+side <= t.K; depth += most {
+		most = min(most, (t.K-depth)/side*side)
+		for i := range t.N - first {
+			copy(unsafe.Slice((*byte)(unsafe.Add(copies, i*column)), most*size), unsafe.Slice((*byte)(t.Other.Row(depth, first+i).P), most*size))
+		}
+		r.copyInput(t, p, depth, most)
+		bias, y, yRow, begun := r.result(t, p, first, depth, depth+most)
+		r.there.turned.square((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(copies), int(column), int(most/side), bias, y, yRow, begun, nil)
+	}
+	return depth
 }
 
 // ahead is where the columns of Other come that follow on steps along K, down to
