@@ -12,7 +12,7 @@ import (
 // What other ops left in a worker's memory, and what lies behind the base
 // coordinates, is not taken for positions behind the last.
 func TestAffineRowsStartAfresh(t *testing.T) {
-	for _, size := range [][3]int64{{7, 9, 1}, {65, 1, 1}, {13, 100, 1}, {5, 7, 3}, {600, 2, 2}} {
+	for _, size := range [][3]int64{{7, 9, 1}, {65, 1, 1}, {13, 100, 1}, {5, 7, 3}, {600, 2, 2}, {1, 700, 1}, {1, 30, 40}, {1, 1, 70}} {
 		dims := 2
 		if size[2] > 1 {
 			dims = 3
@@ -21,6 +21,11 @@ func TestAffineRowsStartAfresh(t *testing.T) {
 		grid, bases := make([]float32, int(n)*dims), new(AffineBases)
 		for i := range bases.memory {
 			bases.memory[i] = math.Float64frombits(math.MaxUint64)
+		}
+		for i := range bases.chunks {
+			for j := range bases.chunks[i].planes {
+				bases.chunks[i].planes[j] = math.Float64frombits(math.MaxUint64)
+			}
 		}
 		for i := range grid {
 			grid[i] = float32(math.Sin(float64(i)))

@@ -14,14 +14,9 @@ import (
 // first cache.
 const affineChunk = 8 * Lanes
 
-// affineSlack is how many bytes behind the base coordinates may be read: more
-// than a register has less an element. What is written to planes reaches as far past their ends.
-const affineSlack = 64
-
 // Numbers of scratch blocks, of which the pieces' come first.
 const (
-	affinePlanes  = 8
-	affineBuffer  = affinePlanes + 3*3*affineChunk/Block + 1 // slack
+	affineBuffer  = 8
 	affinePattern = affineBuffer + 3*affineChunk/Block
 	affineLanes   = affinePattern + 1
 )
@@ -62,75 +57,6 @@ func affineRowsOf[C Compute](isa ISA, t Types) (rows affineRows[C], ok bool) {
 	return rows, rows.own != nil
 }
 
-// AffineBases keeps base coordinates along x, each for every coordinate of a
-// position, from one run to the next.
-type AffineBases struct {
-	kept   basesKept
-	memory [2048*3 + affineSlack/8]float64
-}
-
-// basesKept says which: a number of them from first on.
-type basesKept struct {
-	size         int64
-	dims, bytes  int
-	alignCorners bool
-	first, count int64
-}
-
-// basesFrom returns n base coordinates from number x on, n being a chunk's at most.
-func basesFrom[C Compute](r *AffineRun, x, n int64) *byte {
-	b, bytes := r.Bases, int(unsafe.Sizeof(C(0)))
-	has := func(want basesKept) bool {
-		want.first, want.count = b.kept.first, b.kept.count
-		return b.kept == want && want.first <= x && x+n <= want.first+want.count
-	}
-	want := basesKept{size: r.Size[0], dims: r.Dims, bytes: bytes, alignCorners: r.AlignCorners}
-	if !has(want) {
-		most := int64((len(b.memory)*8 - affineSlack) / bytes / r.Dims)
-		if want.first = x; r.Size[0] <= most {
-			want.first = 0
-		}
-		want.count = min(most, r.Size[0]-want.first)
-		to := unsafe.Slice((*C)(unsafe.Pointer(&b.memory)), want.count*int64(r.Dims))
-		for i := range want.count {
-			base := baseCoordinate[C](want.first+i, r.Size[0], r.AlignCorners)
-			for a := range int64(r.Dims) {
-				to[i*int64(r.Dims)+a] = base
-			}
-		}
-		b.kept = want
-	}
-	return (*byte)(unsafe.Add(unsafe.Pointer(&b.memory), int(x-b.kept.first)*r.Dims*bytes))
-}
-
-// planes fills in the base coordinates of positions from pos up to stop, and
-// zeros to the end of the last stripe. A plane begins apart elements after the
-// one before it.
-func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart int) {
-	d, size := r.Dims, int(unsafe.Sizeof(C(0)))
-	apart = d*affineChunk + affineSlack/size
-	planes = BlockOf[C](r.Scratch, affinePlanes, d*apart)
-	rest := BlockOf[C](r.Scratch, 0, 2)
-	x, y, z := pos%r.Size[0], pos/r.Size[0]%r.Size[1], pos/(r.Size[0]*r.Size[1])
-	at := 0
-	for pos < stop {
-		n := min(r.Size[0]-x, stop-pos)
-		rest[0] = baseCoordinate[C](y, r.Size[1], r.AlignCorners)
-		if d == 3 {
-			rest[1] = baseCoordinate[C](z, r.Size[2], r.AlignCorners)
-		}
-		k.plain.spread[d-2](bytesOf(planes[at:]), apart*size, int(n)*d, basesFrom[C](r, x, n), bytesOf(rest))
-		at, pos, x, y = at+int(n)*d, pos+n, 0, y+1
-		if y == r.Size[1] {
-			y, z = 0, z+1
-		}
-	}
-	for axis := range d {
-		clear(planes[axis*apart:][at:roundUp(at, d*Lanes)])
-	}
-	return planes, apart * size
-}
-
 func roundUp[I int | int64](n, to I) I { return (n + to - 1) / to * to }
 
 // dense reports whether the image's positions lie one after the other.
@@ -149,6 +75,13 @@ func (r *AffineRun) dense() bool {
 	return true
 }
 
+// side is the coordinates from a position on, where they lie side by side.
+func (r *AffineRun) side(pos int64) Span {
+	s := r.Grid.Span
+	s.Stride = r.Grid.RowStride
+	return s.At(pos * int64(r.Dims))
+}
+
 // buffer holds a chunk's coordinates as kernels take them.
 func (affineRows[C]) buffer(r *AffineRun) []C {
 	return BlockOf[C](r.Scratch, affineBuffer, r.Dims*affineChunk)
@@ -156,8 +89,13 @@ func (affineRows[C]) buffer(r *AffineRun) []C {
 
 // load fills the buffer with the elements of positions from pos up to stop, and
 // zeros to the end of the last stripe.
-func (k affineRows[C]) load(r *AffineRun, pos, stop int64) {
+func (k affineRows[C]) load(r *AffineRun, pos, stop int64, dense bool) {
 	to, d := k.buffer(r), r.Dims
+	if dense { // as the buffer is
+		n := int(stop-pos) * d
+		Load(to[:n], r.side(pos))
+		to, pos = to[n:], stop
+	}
 	for pos < stop {
 		p := r.piece(pos, stop)
 		x := BlockOf[C](r.Scratch, 0, p.n)
@@ -173,8 +111,12 @@ func (k affineRows[C]) load(r *AffineRun, pos, stop int64) {
 }
 
 // store is the inverse of load.
-func (k affineRows[C]) store(r *AffineRun, pos, stop int64) {
+func (k affineRows[C]) store(r *AffineRun, pos, stop int64, dense bool) {
 	from, d := k.buffer(r), r.Dims
+	if dense {
+		Store(r.side(pos), from[:int(stop-pos)*d])
+		return
+	}
 	for pos < stop {
 		p := r.piece(pos, stop)
 		x := BlockOf[C](r.Scratch, 0, p.n)
@@ -212,7 +154,7 @@ func (k affineRows[C]) grid(r *AffineRun, theta Rows) {
 		}
 		if left := int(stop - pos - whole); left > 0 {
 			k.plain.grid[d-2](bytesOf(planes[int(whole)*d:]), apart, bytesOf(pattern), bytesOf(k.buffer(r)), roundUp(left, Lanes)/Lanes)
-			k.store(r, pos+whole, stop)
+			k.store(r, pos+whole, stop, dense)
 		}
 	}
 }
@@ -248,7 +190,7 @@ func (k affineRows[C]) sums(r *AffineRun, to []C) {
 			k.own.sums[d-2]((*byte)(x), bytesOf(planes), apart, int(whole/Lanes), bytesOf(lanes))
 		}
 		if left := int(stop - pos - whole); left > 0 {
-			k.load(r, pos+whole, stop)
+			k.load(r, pos+whole, stop, dense)
 			k.plain.sums[d-2](bytesOf(k.buffer(r)), bytesOf(planes[int(whole)*d:]), apart, roundUp(left, Lanes)/Lanes, bytesOf(lanes))
 		}
 	}
