@@ -264,9 +264,12 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	switch {
+	case b.Mode == Nearest:
+		b.clearCoords()
+		return
 	case slopesOfRows(k, b):
 		return
-	case k.isShort(b) && b.Mode != Nearest: // of which nothing is read
+	case k.isShort(b):
 		k.gradientShort(b, definition)
 		return
 	}

@@ -211,17 +211,16 @@ func besides[C Compute](dims int, coords [3]Span) bool {
 	return true
 }
 
-// clearCoords stores zeros where they are one run; it reports whether they are.
-func clearCoords[C Compute](b *GridBlock) bool {
-	var out [3]Span
-	for axis := range b.Dims {
-		out[axis] = b.Output.Row(int64(axis), 0)
+// clearCoords stores zeros for the gradients of a block's coordinates.
+func (b *GridBlock) clearCoords() {
+	size, dims := b.Output.DType.Size(), int64(b.Dims)
+	if b.Output.RowStride == size && b.Output.Stride == dims*size {
+		clear(unsafe.Slice((*byte)(b.Output.P), int64(b.N)*dims*size))
+		return
 	}
-	if besides[C](b.Dims, out) {
-		clear(unsafe.Slice((*C)(out[0].P), b.N*b.Dims))
-		return true
+	for axis := range dims {
+		ZeroRow(b.Output.Row(axis, 0), int64(b.N))
 	}
-	return false
 }
 
 // storeCoords stores the gradients of a block's coordinates.
@@ -274,9 +273,6 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 // gradientGather is gradientBlock by gathers.
 func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
-	if b.Mode == Nearest {
-		return clearCoords[C](b)
-	}
 	steps, ok := stepsOf[C](b, g.lanes)
 	if !ok || !b.GradOutput.Contiguous() {
 		return false

@@ -24,7 +24,7 @@ var gridSampleBackward = op{
 	name: "grid_sample_backward", category: Sampling,
 	doc: "The gradients of input and grid; at least one of them is wanted.",
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
+		{name: "grad_output", shaped: true, compact: readsUpstream, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchBackward, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
 		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places; in input's type, or f32 beside 16 bits"},
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("input"), form: "input's", doc: "the gradient of input, in its type"},
@@ -105,9 +105,14 @@ func inferUpstream(p *Problem) (output []int64, err error) {
 	return output, hasShape("grad_output", output)(p)
 }
 
+// readsUpstream reports whether the upstream gradient is read: nearest has none for the grid.
+func readsUpstream(c *call) bool {
+	return c.args[backwardGradInput].Present() || samplerMode(&c.problem) != cpu.Nearest
+}
+
 // readsMuchBackward is readsMuch: only the grid's gradient reads the input.
 func readsMuchBackward(c *call) bool {
-	return c.args[backwardGradGrid].Present() && !c.readsRows(backwardInput, cpu.SlopesRows) && c.readsMost(backwardInput, backwardGradOutput)
+	return c.args[backwardGradGrid].Present() && samplerMode(&c.problem) != cpu.Nearest && !c.readsRows(backwardInput, cpu.SlopesRows) && c.readsMost(backwardInput, backwardGradOutput)
 }
 
 // scatterJobs are the jobs that compute the input's gradient.
