@@ -8,7 +8,7 @@ import (
 // The input's gradient where there are few positions for an image: sums begin where they are
 // needed, a tile of pixels at a time, and elsewhere the gradient is cleared.
 
-// fewPixels is how many pixels of a band there are for a contribution, at least, where it is so.
+// fewPixels is the fewest pixels of a band for each contribution where contributions are few.
 const fewPixels = 16
 
 // tilesOf is how many words note which tiles of so many pixels have begun.

@@ -30,7 +30,9 @@
  *    mode) neither affects a result nor is changed.
  *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
  *    environment prints a line per plan to stderr, and before it one per row that
- *    was passed over; so does an internal error).
+ *    was passed over; an internal error prints its stack there).
+ *  - Besides the errors listed, any function may return ISOBIT_FORKED or
+ *    ISOBIT_INTERNAL.
  *    But a pointer to memory that does not exist ends the process, and so does
  *    the lack of memory or threads for Go's runtime: it reserves addresses and
  *    starts threads when the library is loaded. Runs take memory that later ones

@@ -1,4 +1,4 @@
-// isobit.hpp - isobit for C++17 with exceptions: plans that free themselves, exceptions, and
+// isobit.hpp - isobit for C++17: plans that free themselves, exceptions in place of statuses, and
 // tensors from pointers or vectors. Header-only, over isobit.h.
 //
 //   #include <isobit.hpp>

@@ -13,7 +13,7 @@ import (
 
 var (
 	bagIndicesArg = arg{
-		name: "indices", shaped: true, allow: indices, form: "[N] with offsets, else [B, N / B]",
+		name: "indices", shaped: true, allow: indices, form: "[N] with offsets, else [B, L]",
 		doc: "rows of weight, bag after bag; without offsets each row of indices is a bag",
 	}
 	offsetsArg = arg{

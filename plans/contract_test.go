@@ -175,7 +175,7 @@ func TestSetRows(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	require.Contains(t, plans.SetRows(long).Error(), `x..."; want go, avx2 or avx512`)
 	_, err = plans.Select(0, p, plans.Preference{Row: long})
-	require.Contains(t, err.Error(), `x..."; want one of [`)
+	require.Contains(t, err.Error(), `x..."; want one of `)
 }
 
 func rank(isa string) int { return map[string]int{"go": 0, "avx2": 1, "avx512": 2}[isa] }

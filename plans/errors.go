@@ -11,7 +11,7 @@ type Kind int
 
 // The kinds of errors. The C ABI's status codes have the same order.
 const (
-	InvalidProblem    Kind = iota + 1 // the problem's text or its values
+	InvalidProblem    Kind = iota + 1 // the problem's text, its values, or the preference
 	InvalidArgument                   // a tensor that does not fit the problem
 	Unsupported                       // a valid problem that no row takes
 	WorkspaceTooSmall                 // less workspace than WorkspaceSize

@@ -9,7 +9,7 @@ import (
 // Few indices of a large table: what would be listed for every row is listed for those that are
 // named, and all others are cleared between them.
 
-// fewNamed is how many times as many rows as indices there are at least.
+// fewNamed is the least ratio of rows to indices.
 const fewNamed = 24
 
 // namedRows numbers the rows that are named, ascending. Without bits every row has its own number.

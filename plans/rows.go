@@ -3,6 +3,7 @@ package plans
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -82,7 +83,7 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 		pl.logRefusal(r.Name, reason)
 	}
 	if refusal == "" { // no row has the name
-		return kernel, errorf(InvalidProblem, name, "preference", "names row %s; want one of %v", quoted(pl.pref.Row), rowNames(table))
+		return kernel, errorf(InvalidProblem, name, "preference", "names row %s; want one of %s", quoted(pl.pref.Row), strings.Join(rowNames(table), ", "))
 	}
 	return kernel, errorf(Unsupported, name, "preference", "names row %q, which %s", pl.pref.Row, refusal)
 }

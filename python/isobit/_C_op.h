@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
   const char *name;
   char kind; /* i f b s l: int, float, bool, word, ints, in the text
-              * d w I L: dtype of an output, output wanted, int, ints: not in the text
+              * d w I F B L: dtype of an output, output wanted, int, float, bool, ints: not in the text
               * m: the dtype of the codes among the inputs; e: their last extent, where packed
               * x: for the backward only, ignored here */
   int optional; /* may be None */
