@@ -182,12 +182,14 @@ def grid_sample(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2]; or volumes [N, C, D, H, W].
+    """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2]: [N, C, OH, OW]. Or volumes
+    [N, C, D, H, W] at positions [N, OD, OH, OW, 3].
 
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear,
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
-    16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border
-    (bicubic with reflection: pixel 0 and those around it)."""
+    16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or
+    infinite reads nothing (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around
+    it)."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
@@ -217,7 +219,8 @@ def grid_sample_backward(
     align_corners: bool | None = None,
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of input and grid; None for one that output_mask leaves out."""
+    """The gradients of input and grid, in their shapes, from that of the samples, [N, C, OH, OW] or
+    [N, C, OD, OH, OW]; None for one that output_mask leaves out."""
     wants = _mask("grid_sample_backward", output_mask, "input", "grid")
     corners = align_corners is not None and align_corners
     return _SAMPLE_BACKWARD.with_gradient(grad_output, input, grid, mode, padding_mode, corners, *wants)
@@ -261,7 +264,8 @@ def affine_grid(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample.
+    """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample; of volumes [N, D, H, W, 3]
+    from [N, 3, 4]. ``size`` is that of the samples, [N, C, H, W] or [N, C, D, H, W].
 
     As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given. Within autocast the grid has
     theta's type, too: 8 bits would place pixels of a large image wrongly."""
@@ -280,7 +284,7 @@ def affine_grid(
 
 
 def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
-    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]."""
+    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]; or [N, 3, 4] from [N, D, H, W, 3]."""
     check_dense("affine_grid_backward", grad_grid=grad_grid)
     if grad_grid.dim() == 0:
         raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
