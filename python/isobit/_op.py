@@ -106,7 +106,7 @@ class Op:
             return call(*args)
         except (TypeError, ValueError) as error:
             names = {**NAMES, **self.names}
-            text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
+            text = re.sub(r'(?<!")(?<!\ba )\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
             kind = IndexOutOfRange if _INDEX.search(str(error)) else ValueError
             raise (TypeError if isinstance(error, TypeError) else kind)(text) from None
 

@@ -198,6 +198,12 @@ def test_nothing_is_written():
     assert (y == 7).all()
 
 
+def test_words_that_are_no_arguments_stay():
+    float8 = torch.float8_e4m3fn
+    with pytest.raises(ValueError, match=r"zero_points is .* codes have a scale only: want none$"):
+        torch.ops.isobit.quantize_per_channel(torch.zeros(3, 4), torch.ones(3), torch.ones(3), 0, -127, 127, float8)
+
+
 def test_a_view_that_needs_resolving():
     """The imaginary part of a conjugated tensor is a negative view: its bytes have the other sign."""
     z = torch.view_as_complex(draw(4, 6, 2))
