@@ -288,7 +288,7 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
  *  - data may be NULL only when the tensor is empty; byte_offset is added to it.
  *    Together they are a multiple of the element's size.
  *  - dtype has lanes 1: f32, f64, f16, bf16, f8e4m3 (DLPack's e4m3fn), f8e5m2, s8,
- *    u8, s16, u16, i32, i64 or bool. Codes of 4 bits (s4, u4) are passed in pairs,
+ *    u8, s16, u16, i32 or i64. Codes of 4 bits (s4, u4) are passed in pairs,
  *    as u8 with ceil(D / 2) bytes along the last dimension, the lower half first.
  *  - device: kDLCPU or kDLCUDAHost for the CPU; kDLCUDA or kDLCUDAManaged for a
  *    problem with device=cuda:N.

@@ -99,12 +99,10 @@ template <class T> constexpr DLDataType dtype_of() {
     return {12, bits, one};
   else if constexpr (std::is_same_v<T, bf16>)
     return {kDLBfloat, bits, one};
-  else if constexpr (std::is_same_v<T, bool>)
-    return {kDLBool, bits, one};
   else if constexpr (std::is_same_v<T, f16> || std::is_floating_point_v<T>)
     return {kDLFloat, bits, one};
   else {
-    static_assert(std::is_integral_v<T>, "not an element type of isobit");
+    static_assert(std::is_integral_v<T> && !std::is_same_v<T, bool>, "not an element type of isobit");
     return {std::is_signed_v<T> ? uint8_t{kDLInt} : uint8_t{kDLUInt}, bits, one};
   }
 }
@@ -175,7 +173,7 @@ private:
 
   template <class V> static int64_t count(const V &v) { return static_cast<int64_t>(v.size()); }
   template <class T> static void no_bits() {
-    static_assert(!std::is_same_v<T, bool>, "std::vector<bool> holds bits; isobit's bool is a byte");
+    static_assert(!std::is_same_v<T, bool>, "no op of isobit takes bool");
   }
 
   void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides, size_t ndim) {
