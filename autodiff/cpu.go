@@ -26,7 +26,7 @@ type CPU struct {
 var _ Backend = (*CPU)(nil)
 
 // NewCPU makes a backend that splits work over as many threads as
-// plans.GetNumThreads says.
+// plans.NumThreads says.
 func NewCPU() *CPU { return NewCPUThreads(0) }
 
 // NewCPUThreads makes a backend with its own number of threads.
@@ -45,7 +45,7 @@ func (c *CPU) Threads() int {
 	if c.threads > 0 {
 		return c.threads
 	}
-	return min(plans.GetNumThreads(), 4*runtime.NumCPU())
+	return min(plans.NumThreads(), 4*runtime.NumCPU())
 }
 
 func (c *CPU) kernel() kernel.Threads { return kernel.Threads(c.Threads()) }
@@ -205,24 +205,29 @@ func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	if op == OpReshape {
 		return Outputs{k.in[0].alias(info[0].Shape)}, nil
 	}
+	return k.run(info)
+}
+
+// run computes into new tensors, with the types and shapes of info.
+func (k *call) run(info [3]Info) (Outputs, error) {
 	for i, o := range info {
 		if o.DType != tensor.None {
-			k.out[i] = c.new(o)
+			k.out[i] = k.c.new(o)
 		}
 	}
-	run := cpuKernels[op]
-	if !ops[op].plan && k.empty() {
+	run := cpuKernels[k.op]
+	if !ops[k.op].plan && k.empty() {
 		run = func(*call) error { return nil }
 	}
-	if err := run(&k); err != nil {
+	if err := run(k); err != nil {
 		for _, t := range k.out {
 			if t != nil {
 				t.Release()
 			}
 		}
-		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
+		return Outputs{}, fmt.Errorf("autodiff: %v: %w", k.op, err)
 	}
-	if ops[op].inPlace {
+	if ops[k.op].inPlace {
 		k.in[0].buf.version.Add(1)
 	}
 	var out Outputs

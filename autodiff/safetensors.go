@@ -1,7 +1,6 @@
 package autodiff
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -44,80 +43,86 @@ type fileEntry struct {
 // names and metadata are UTF-8. The same tensors give the same bytes: the widest
 // types come first, then by name.
 func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]string) error {
-	for key, value := range metadata {
-		if !utf8.ValidString(key) || !utf8.ValidString(value) {
-			return fmt.Errorf("autodiff: safetensors: the metadata %q, %q is not UTF-8", key, value)
-		}
-	}
 	tensors = slices.Clone(tensors)
 	slices.SortFunc(tensors, func(a, b NamedView) int {
 		return cmp.Or(cmp.Compare(b.View.DType.Size(), a.View.DType.Size()), cmp.Compare(a.Name, b.Name))
 	})
-	var header bytes.Buffer
-	header.WriteByte('{')
-	field := func(name string, v any) error {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(v)
-		if header.Len() > 1 {
-			header.WriteByte(',')
-		}
-		header.Write(key)
-		header.WriteByte(':')
-		header.Write(text)
+	header, err := fileHeader(tensors, metadata)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errFile, err)
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(header))); err != nil {
 		return err
 	}
-	if metadata != nil {
-		if err := field("__metadata__", metadata); err != nil {
-			return err
-		}
-	}
-	at := int64(0)
-	seen := map[string]bool{"__metadata__": true}
-	for _, t := range tensors {
-		v := &t.View
-		switch {
-		case seen[t.Name]:
-			return fmt.Errorf("autodiff: safetensors: %q is there twice, or metadata's; want a name of its own", t.Name)
-		case !utf8.ValidString(t.Name):
-			return fmt.Errorf("autodiff: safetensors: the name %q is not UTF-8", t.Name)
-		case fileTypes[v.DType] == "":
-			return fmt.Errorf("autodiff: safetensors: %q is %v; want one of the format's types: %s", t.Name, v, fileTypeNames())
-		case !v.Device.IsCPU():
-			return fmt.Errorf("autodiff: safetensors: %q is %v on %v; want a tensor in host memory", t.Name, v, v.Device)
-		}
-		if err := checkView(v); err != nil {
-			return fmt.Errorf("autodiff: safetensors: %q: %w", t.Name, err)
-		}
-		if !v.IsContiguous() {
-			return fmt.Errorf("autodiff: safetensors: %q is %v with strides %v; want a compact tensor", t.Name, v, v.Strides)
-		}
-		if err := checkBools(v.DType, tensor.Bytes(*v)); err != nil {
-			return fmt.Errorf("autodiff: safetensors: %q: %w", t.Name, err)
-		}
-		seen[t.Name] = true
-		end := at + v.NumElements()*v.DType.Size()
-		if err := field(t.Name, fileEntry{fileTypes[v.DType], append([]int64{}, v.Shape...), []int64{at, end}}); err != nil {
-			return err
-		}
-		at = end
-	}
-	header.WriteByte('}')
-	for header.Len()%8 != 0 { // the data begins at a multiple of 8
-		header.WriteByte(' ')
-	}
-	if err := binary.Write(w, binary.LittleEndian, uint64(header.Len())); err != nil {
-		return err
-	}
-	if _, err := w.Write(header.Bytes()); err != nil {
+	if _, err := w.Write(header); err != nil {
 		return err
 	}
 	for _, t := range tensors {
 		if _, err := w.Write(tensor.LittleEndian(t.View)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fileHeader says which bytes of the data are which tensor's.
+func fileHeader(tensors []NamedView, metadata map[string]string) ([]byte, error) {
+	var fields []string
+	field := func(name string, v any) error {
+		key, keyErr := json.Marshal(name)
+		value, err := json.Marshal(v)
+		fields = append(fields, string(key)+":"+string(value))
+		return cmp.Or(keyErr, err)
+	}
+	for key, value := range metadata {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return nil, fmt.Errorf("the metadata %q, %q is not UTF-8", key, value)
+		}
+	}
+	if metadata != nil {
+		if err := field("__metadata__", metadata); err != nil {
+			return nil, err
+		}
+	}
+	at := int64(0)
+	seen := map[string]bool{"__metadata__": true}
+	for _, t := range tensors {
+		if seen[t.Name] {
+			return nil, fmt.Errorf("%q is there twice, or metadata's; want a name of its own", t.Name)
+		}
+		seen[t.Name] = true
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		end := at + t.View.NumElements()*t.View.DType.Size()
+		if err := field(t.Name, fileEntry{fileTypes[t.View.DType], append([]int64{}, t.View.Shape...), []int64{at, end}}); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+	header := "{" + strings.Join(fields, ",") + "}"
+	return []byte(header + strings.Repeat(" ", -len(header)&7)), nil // the data begins at a multiple of 8
+}
+
+// check refuses what a file cannot hold.
+func (t *NamedView) check() error {
+	v := &t.View
+	switch {
+	case !utf8.ValidString(t.Name):
+		return fmt.Errorf("the name %q is not UTF-8", t.Name)
+	case fileTypes[v.DType] == "":
+		return fmt.Errorf("%q is %v; want one of the format's types: %s", t.Name, v, fileTypeNames())
+	case !v.Device.IsCPU():
+		return fmt.Errorf("%q is %v on %v; want a tensor in host memory", t.Name, v, v.Device)
+	}
+	if err := checkView(v); err != nil {
+		return fmt.Errorf("%q: %w", t.Name, err)
+	}
+	if !v.IsContiguous() {
+		return fmt.Errorf("%q is %v with strides %v; want a compact tensor", t.Name, v, v.Strides)
+	}
+	if err := checkBools(v.DType, tensor.Bytes(*v)); err != nil {
+		return fmt.Errorf("%q: %w", t.Name, err)
 	}
 	return nil
 }

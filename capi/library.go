@@ -47,7 +47,7 @@ func goGetNumThreads(n *C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
 		if n == nil {
 			return isNull("n")
 		}
-		*n = C.int32_t(plans.GetNumThreads())
+		*n = C.int32_t(plans.NumThreads())
 		return nil
 	})
 }
@@ -83,7 +83,7 @@ func goInfo(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSiz
 		return putJSON(map[string]any{
 			"version": C.ISOBIT_VERSION, "abi": C.ISOBIT_ABI_VERSION,
 			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-			"isa": plans.ISA(), "threads": plans.GetNumThreads(), "parallel": plans.ThreadsOf(), "cuda": plans.CUDA(),
+			"isa": plans.ISA(), "threads": plans.NumThreads(), "parallel": plans.ThreadsOf(), "cuda": plans.CUDA(),
 		}, buf, size, needed)
 	})
 }

@@ -22,8 +22,8 @@ func SetNumThreads(n int) error {
 	return nil
 }
 
-// GetNumThreads returns how many threads plans run on.
-func GetNumThreads() int {
+// NumThreads returns how many threads plans run on.
+func NumThreads() int {
 	if n := numThreads.Load(); n > 0 {
 		return int(n)
 	}

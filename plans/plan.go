@@ -25,7 +25,7 @@ const WorkspaceAlignment = 8
 type Preference struct {
 	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more are passed over
 	Row          string // "" means any; else only the row with this name
-	// 0 means GetNumThreads at the time of Run. Where the workspace has a part
+	// 0 means NumThreads at the time of Run. Where the workspace has a part
 	// for each thread (matmul, the input's gradients of grid_sample), Select fixes
 	// the number, and later ones of SetNumThreads lower it only.
 	Threads int
@@ -194,5 +194,5 @@ func (pl *plan) threads() int {
 	if n := pl.pref.Threads; n > 0 {
 		return n
 	}
-	return GetNumThreads()
+	return NumThreads()
 }

@@ -103,13 +103,13 @@ func TestSetNumThreads(t *testing.T) {
 	want := defined(t, c)
 	for _, n := range threadCounts {
 		require.NoError(t, plans.SetNumThreads(n))
-		require.Equal(t, n, plans.GetNumThreads())
+		require.Equal(t, n, plans.NumThreads())
 		workers := fanOut(patience, func() { same(t, c, testcase.Options{}, want, "threads") })
 		require.LessOrEqual(t, workers, n)
 		require.Equal(t, n > 1, workers > 1)
 	}
 	require.NoError(t, plans.SetNumThreads(0))
-	require.Equal(t, runtime.GOMAXPROCS(0), plans.GetNumThreads())
+	require.Equal(t, runtime.GOMAXPROCS(0), plans.NumThreads())
 	for _, n := range []int{-1, plans.MaxThreads + 1} {
 		e := requireKind(t, plans.SetNumThreads(n), plans.InvalidArgument)
 		require.Contains(t, e.Error(), "want 0 to 1024")
