@@ -119,3 +119,16 @@ func TestErrorsNameTheInput(t *testing.T) {
 		}
 	}
 }
+
+// A second zero point was ignored.
+func TestArgumentsOfQuantize(t *testing.T) {
+	be := NewCPU()
+	x, scale, zero := Ones(be, 4), Scalar(be, float32(1)), Scalar(be, float32(0)).Tensor
+	for _, err := range []error{
+		x.Quantize(scale, PerTensor(0, 7), zero, zero).Err(),
+		x.FakeQuantize(scale, PerTensor(0, 7), zero, zero).Err(),
+	} {
+		require.ErrorContains(t, err, "2 zero points; want at most 1")
+	}
+	require.NoError(t, x.FakeQuantize(scale, PerTensor(0, 7), zero).Err())
+}

@@ -28,16 +28,19 @@ func (s Scheme) attr() *Attr {
 // Quantize rounds x / scale to codes. A zero point, an Int's tensor or a
 // Float's, may follow the scheme.
 func (x Float[B]) Quantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Quantized[B] {
-	z := optional(zeroPoint)
+	z := optional(x.be, zeroPoint)
 	codes := x.run(OpQuantize, s.attr(), scale.Tensor, z)
 	return Quantized[B]{codes, scale, z, s}
 }
 
-func optional[B Backend](zeroPoint []Tensor[B]) (z Tensor[B]) {
-	if len(zeroPoint) > 0 {
-		z = zeroPoint[0]
+func optional[B Backend](be B, zeroPoint []Tensor[B]) Tensor[B] {
+	switch len(zeroPoint) {
+	case 0:
+		return Tensor[B]{}
+	case 1:
+		return zeroPoint[0]
 	}
-	return z
+	return failed(be, "%d zero points; want at most 1", len(zeroPoint))
 }
 
 // QuantizeDynamic is Quantize with parameters that span x (see ChooseQParams).
@@ -61,7 +64,7 @@ func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
 // gradient passes where the code was not clamped; a scale and a float zero
 // point get the gradients of learned step sizes, times the GradFactor.
 func (x Float[B]) FakeQuantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Float[B] {
-	return Float[B]{x.run(OpFakeQuantize, s.attr(), scale.Tensor, optional(zeroPoint))}
+	return Float[B]{x.run(OpFakeQuantize, s.attr(), scale.Tensor, optional(x.be, zeroPoint))}
 }
 
 // Dequantize returns the codes' values as a float tensor.
