@@ -271,7 +271,10 @@ LAYER = {
 def test_wrong_kinds_for_a_fake_quantizer(argument):
     for value in LAYER[argument]:
         with pytest.raises((TypeError, ValueError)) as raised:
-            isobit.nn.FakeQuantize(**{argument: value})
-        assert re.match(rf"FakeQuantize: {argument} .*(must be|want)", str(raised.value)), (value, raised.value)
+            isobit.nn.LearnableFakeQuantize(**{argument: value})
+        assert re.match(rf"LearnableFakeQuantize: {argument} .*(must be|want)", str(raised.value)), (
+            value,
+            raised.value,
+        )
     with pytest.raises(ValueError, match="channels is 0; want at least 1"):
-        isobit.nn.FakeQuantize(channels=0)
+        isobit.nn.LearnableFakeQuantize(channels=0)

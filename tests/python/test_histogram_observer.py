@@ -8,7 +8,7 @@ import isobit
 import pytest
 import torch
 import torch.ao.quantization as ao
-from isobit.nn import HistogramObserver, MinMaxObserver, ObservedFakeQuantize, convert
+from isobit.nn import FakeQuantize, HistogramObserver, MinMaxObserver, convert
 from kit import FLOATS, NAMES, assert_same, draw, layouts
 
 SYMMETRIC, AFFINE = torch.per_tensor_symmetric, torch.per_tensor_affine
@@ -148,10 +148,10 @@ def test_it_serves_and_loses_less_than_the_whole_range():
     x[0, 0] = 30.0
     losses = []
     for kind in (MinMaxObserver, HistogramObserver):
-        fake = ObservedFakeQuantize(kind, quant_min=0, quant_max=15)
+        fake = FakeQuantize(kind, quant_min=0, quant_max=15)
         losses.append((fake(x) - x).square().sum())
         assert_same(convert(fake)(x), fake.eval()(x))
-        dynamic = ObservedFakeQuantize(kind, is_dynamic=True, quant_min=0, quant_max=15)
+        dynamic = FakeQuantize(kind, is_dynamic=True, quant_min=0, quant_max=15)
         assert_same(dynamic(x), fake(x))
     assert losses[1] < 0.5 * losses[0]
-    assert ObservedFakeQuantize(HistogramObserver, is_dynamic=True)(torch.empty(0, 3)).shape == (0, 3)
+    assert FakeQuantize(HistogramObserver, is_dynamic=True)(torch.empty(0, 3)).shape == (0, 3)

@@ -5,7 +5,7 @@ import copy
 import isobit
 import pytest
 import torch
-from isobit.nn import Embedding, FakeQuantize, QuantizedLinear, SpatialTransformer
+from isobit.nn import Embedding, LearnableFakeQuantize, QuantizedLinear, SpatialTransformer
 from kit import FLOATS, NAMES, assert_same, draw
 
 
@@ -54,7 +54,7 @@ def test_embedding_is_torchs():
 
 @pytest.mark.parametrize("channels", (None, 6))
 def test_fake_quantize(channels):
-    module = FakeQuantize(-8, 7, channels=channels, ch_axis=1, learn_zero_point=True)
+    module = LearnableFakeQuantize(-8, 7, channels=channels, ch_axis=1, learn_zero_point=True)
     x = draw(5, 6, 4).requires_grad_()
     y = module(x)
     assert module.initialized and (module.scale > 0).all()
@@ -66,11 +66,11 @@ def test_fake_quantize(channels):
     module.eval()(x * 9)
     assert_same(module.scale.detach(), before)
     with pytest.raises(ValueError, match="quant_min"):
-        FakeQuantize(7, -8)
+        LearnableFakeQuantize(7, -8)
 
 
 def test_fake_quantize_with_a_buffer():
-    module = FakeQuantize(learn_scale=False)
+    module = LearnableFakeQuantize(learn_scale=False)
     assert not list(module.parameters())
     module(draw(4, 4))
     assert "scale" in module.state_dict()
@@ -91,7 +91,9 @@ def test_spatial_transformer_starts_from_no_warp():
 
 
 def test_in_bfloat16_and_compiled():
-    model = torch.nn.Sequential(QuantizedLinear(6, 5), FakeQuantize(channels=5, ch_axis=1), QuantizedLinear(5, 2))
+    model = torch.nn.Sequential(
+        QuantizedLinear(6, 5), LearnableFakeQuantize(channels=5, ch_axis=1), QuantizedLinear(5, 2)
+    )
     x = draw(4, 6)
     model(x)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

@@ -8,10 +8,10 @@ from isobit.nn import (
     FakeQuantize,
     FakeQuantizedLinear,
     HistogramObserver,
+    LearnableFakeQuantize,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MSEObserver,
-    ObservedFakeQuantize,
     PerChannelMinMaxObserver,
     convert,
     prepare,
@@ -30,7 +30,7 @@ CHANNELS = {"observer": PerChannelMinMaxObserver, "dtype": torch.qint8, "qscheme
 @pytest.mark.parametrize("keywords", ({}, {"multi_avg_fn": get_ema_multi_avg_fn(0.9)}), ids=("swa", "ema"))
 @pytest.mark.parametrize("dynamic", (False, True))
 def test_averages_of_ranges_of_nothing_are_numbers(kind, keywords, dynamic):
-    model = ObservedFakeQuantize(kind, is_dynamic=dynamic)
+    model = FakeQuantize(kind, is_dynamic=dynamic)
     average, x = AveragedModel(model, use_buffers=True, **keywords), draw(5, 8)
     for _ in range(3):
         average.update_parameters(model)
@@ -62,10 +62,10 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_with_a_shape_averages_and_checkpoints_start_before_the_first_batch(name, tmp_path):
     checkpoint = pytest.importorskip("torch.distributed.checkpoint")
-    model, fresh, x = ObservedFakeQuantize(**KNOWN[name]), ObservedFakeQuantize(**KNOWN[name]), draw(5, 8)
+    model, fresh, x = FakeQuantize(**KNOWN[name]), FakeQuantize(**KNOWN[name]), draw(5, 8)
     averages = [AveragedModel(model, use_buffers=use_buffers) for use_buffers in (False, True)]
     with pytest.warns(UserWarning, match="nothing yet"):
-        assert_same(model.eval()(x), ObservedFakeQuantize(**(KNOWN[name] | {"shape": None})).eval()(x))
+        assert_same(model.eval()(x), FakeQuantize(**(KNOWN[name] | {"shape": None})).eval()(x))
     model.train()(x)
     for average in averages:
         average.update_parameters(model)
@@ -78,12 +78,12 @@ def test_with_a_shape_averages_and_checkpoints_start_before_the_first_batch(name
 def test_a_configuration_takes_a_shape():
     for keywords, shape in (({"granularity": "per_channel"}, (5,)), ({"group_size": 4}, (5, 2)), ({}, (0,))):
         config = {"dtype": torch.int8, "is_dynamic": not keywords} | (keywords or {"granularity": "per_channel"})
-        assert ObservedFakeQuantize.from_config(config, shape=(5, 8)).scale.shape == shape
+        assert FakeQuantize.from_config(config, shape=(5, 8)).scale.shape == shape
 
 
 def test_a_shape_of_negative_extents_is_an_error():
     """It was torch's error about the memory of a scale, or none where there is one scale."""
-    for make in (MinMaxObserver, FakeQuantize):
+    for make in (MinMaxObserver, LearnableFakeQuantize):
         for keywords in ({}, {"group_size": 2}):
             with pytest.raises(ValueError, match=rf"{make.__name__}: shape is \[-3, 4\]; want extents of at least 0"):
                 make(shape=(-3, 4), **keywords)
@@ -133,13 +133,13 @@ def test_a_first_batch_of_another_shape_than_said_is_an_error(name):
 
 
 def test_a_module_says_that_its_observer_was_told_another_shape():
-    module = ObservedFakeQuantize(**KNOWN["groups"])
+    module = FakeQuantize(**KNOWN["groups"])
     before = copy.deepcopy(module.state_dict())
     for run in (module, torch.compile(module, backend="eager", fullgraph=True)):
         with pytest.raises(Exception, match=r"ranges of shape \[5, 3\]; want \[5, 2\], as shape=\[5, 8\] has"):
             run(draw(5, 12))
         assert_same(tuple(module.state_dict().values()), tuple(before.values()))
-    assert_same(module(draw(5, 8)), ObservedFakeQuantize(**(KNOWN["groups"] | {"shape": None}))(draw(5, 8)))
+    assert_same(module(draw(5, 8)), FakeQuantize(**(KNOWN["groups"] | {"shape": None}))(draw(5, 8)))
 
 
 def test_a_state_of_another_shape_than_said_is_not_loaded():
@@ -158,19 +158,21 @@ def test_a_state_of_another_shape_than_said_is_not_loaded():
 @pytest.mark.parametrize("where", ({"group_size": 4}, {"block_size": (2, 2)}), ids=str)
 def test_a_first_batch_with_as_many_scales_in_another_shape_sets_none(where):
     """They were set in the order in which they came, and the forward failed for their shape."""
-    module = FakeQuantize(-8, 7, shape=(4, 8), **where)
+    module = LearnableFakeQuantize(-8, 7, shape=(4, 8), **where)
     state = copy.deepcopy(module.state_dict())
-    with pytest.raises(ValueError, match=r"FakeQuantize: an input of shape \[.*\] has scales of shape .*; want \[.*\]"):
+    with pytest.raises(
+        ValueError, match=r"LearnableFakeQuantize: an input of shape \[.*\] has scales of shape .*; want \[.*\]"
+    ):
         module(draw(2, 16) if "group_size" in where else draw(8, 4))
     assert_same(tuple(module.state_dict().values()), tuple(state.values()))
 
 
 def test_a_quantizer_shared_by_weights_of_other_shapes():
     """Before it saw something it has the shape of the first; its scale is 1 for each."""
-    by = ObservedFakeQuantize(**CHANNELS)
+    by = FakeQuantize(**CHANNELS)
     layers = [FakeQuantizedLinear(16, n, weight_fake_quantizer=by) for n in (8, 24)]
     for layer in layers:
-        alone = FakeQuantizedLinear(16, layer.out_features, weight_fake_quantizer=ObservedFakeQuantize(**CHANNELS))
+        alone = FakeQuantizedLinear(16, layer.out_features, weight_fake_quantizer=FakeQuantize(**CHANNELS))
         alone.load_state_dict({"weight": layer.weight, "bias": layer.bias}, strict=False)
         with pytest.warns(UserWarning, match="nothing yet"):
             y = layer.eval()(draw(3, 16))
@@ -185,7 +187,7 @@ def test_a_quantizer_shared_by_weights_of_other_shapes():
 @each_observer
 @pytest.mark.parametrize("dynamic", (False, True))
 def test_on_meta_shapes_pass(kind, dynamic):
-    model, want, x = ObservedFakeQuantize(kind, is_dynamic=dynamic), ObservedFakeQuantize(kind), draw(5, 8)
+    model, want, x = FakeQuantize(kind, is_dynamic=dynamic), FakeQuantize(kind), draw(5, 8)
     model.to("meta")
     for mode in (True, False):
         y = model.train(mode)(x.to("meta"))
@@ -197,7 +199,7 @@ def test_on_meta_shapes_pass(kind, dynamic):
 
 
 def test_a_histogram_is_not_exported_as_a_range():
-    model, x = ObservedFakeQuantize(HistogramObserver), draw(5, 8)
+    model, x = FakeQuantize(HistogramObserver), draw(5, 8)
     model(x)
     with pytest.raises(Exception, match="data-dependent"):
         torch.export.export(model, (x,), strict=False)
@@ -207,7 +209,7 @@ def test_a_histogram_is_not_exported_as_a_range():
     assert_same(torch.export.export(model, (x,)).module()(x), model(x))
 
 
-@pytest.mark.parametrize("make", (FakeQuantize, ObservedFakeQuantize), ids=("learned", "observed"))
+@pytest.mark.parametrize("make", (LearnableFakeQuantize, FakeQuantize), ids=("learned", "observed"))
 @pytest.mark.parametrize("byte", (0, 255))
 def test_reset_parameters_starts_anew_in_memory_that_holds_anything(make, byte):
     """As to_empty leaves it, after which one calls what torch's modules name so."""
@@ -266,7 +268,7 @@ class Doubled(torch.nn.Module):
 
 @pytest.mark.parametrize("keywords", ({}, CHANNELS), ids=("tensor", "channels"))
 def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
-    module, plain = ObservedFakeQuantize(**keywords), ObservedFakeQuantize(**keywords)
+    module, plain = FakeQuantize(**keywords), FakeQuantize(**keywords)
     parametrize.register_parametrization(module, "scale", Doubled())
     for factor in (1, 3):
         assert_same(module(draw(5, 8) * factor), plain(draw(5, 8) * factor))
@@ -274,7 +276,7 @@ def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
     assert_same(module.eval()(draw(5, 8)), plain.eval()(draw(5, 8)))
 
 
-@pytest.mark.parametrize("make", (FakeQuantize, ObservedFakeQuantize), ids=("learned", "observed"))
+@pytest.mark.parametrize("make", (LearnableFakeQuantize, FakeQuantize), ids=("learned", "observed"))
 def test_a_parametrized_scale_compiles_as_one_graph(make):
     module = make()
     for _ in range(2):
@@ -289,7 +291,7 @@ def test_a_parametrized_scale_compiles_as_one_graph(make):
 def test_memory_that_holds_anything_is_loaded_over(byte):
     """to_empty of what was not on meta leaves values undefined, as for every module."""
     static = {"dtype": torch.int8, "granularity": "per_channel", "is_dynamic": False}
-    model = prepare(torch.nn.Linear(8, 4), static, ObservedFakeQuantize.with_args(observer=HistogramObserver))
+    model = prepare(torch.nn.Linear(8, 4), static, FakeQuantize.with_args(observer=HistogramObserver))
     model(draw(5, 8))
     state, want = {k: v.clone() for k, v in model.state_dict().items()}, model.eval()(draw(5, 8))
     model.to_empty(device="cpu")

@@ -145,7 +145,7 @@ def test_processes_that_differ_are_told_so_at_once(tmp_path):
         untouched("process 0 has 'it', a MSEObserver, process 1 'it', a MinMaxObserver", observer)
         untouched("a HistogramObserver of 10 bins, process 1 'it', a HistogramObserver of 11", HistogramObserver(10 + rank))
         raises(ValueError, "1 observers, process 1 2", torch.nn.Sequential(*[MinMaxObserver() for _ in range(1 + rank)]))
-        theirs = ObservedFakeQuantize(torch.ao.quantization.HistogramObserver)
+        theirs = FakeQuantize(torch.ao.quantization.HistogramObserver)
         untouched("torch.ao's HistogramObserver; want one of isobit.nn's", theirs, TypeError)
 
         # Counts would be shared twice where any process has new ones.
@@ -174,12 +174,12 @@ def test_a_model_that_fully_shard_wraps(tmp_path):
         def make():
             torch.manual_seed(0)
             model = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 4))
-            static = ObservedFakeQuantize.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric)
+            static = FakeQuantize.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric)
             weight = {"dtype": torch.int8, "granularity": "per_channel", "is_dynamic": False}
             model = prepare(model, weight, static, filter_fn=lambda m, name: name == "0")
-            model[1] = torch.nn.Sequential(model[1], ObservedFakeQuantize(HistogramObserver))
+            model[1] = torch.nn.Sequential(model[1], FakeQuantize(HistogramObserver))
             tokens = {"dtype": torch.int8, "granularity": "per_token"}
-            return prepare(model, FakeQuantize.with_args(), tokens, filter_fn=lambda m, name: name == "2")
+            return prepare(model, LearnableFakeQuantize.with_args(), tokens, filter_fn=lambda m, name: name == "2")
 
         model = make()
         model(draw(4, 8))
@@ -195,7 +195,7 @@ def test_a_model_that_fully_shard_wraps(tmp_path):
         model.apply(disable_observer)
         synchronize_observers(model)
         for module in model.modules():
-            if isinstance(module, ObservedFakeQuantize):
+            if isinstance(module, FakeQuantize):
                 on_both(module)
                 if not module.is_dynamic:
                     assert_same((module.scale, module.zero_point), module.calculate_qparams())

@@ -7,12 +7,12 @@ import warnings
 
 import pytest
 import torch
-from isobit.nn import FakeQuantize, ObservedFakeQuantize, QuantizedLinear, convert, prepare
+from isobit.nn import FakeQuantize, LearnableFakeQuantize, QuantizedLinear, convert, prepare
 from kit import assert_same, draw
 
 ROWS = {"granularity": "per_row"}
 E4M3, E5M2 = ({"dtype": dtype, **ROWS} for dtype in (torch.float8_e4m3fn, torch.float8_e5m2))
-TENSOR = ObservedFakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_tensor_symmetric)
+TENSOR = FakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_tensor_symmetric)
 
 # Two configurations of a weight [5, 10] whose states have the same names, shapes and dtypes.
 WEIGHTS = {
@@ -23,8 +23,8 @@ WEIGHTS = {
         r"block_size \[1, 6\]; want block_size \[1, 7\]",
     ),
     "range": (
-        ObservedFakeQuantize.with_args(dtype=torch.int8, quant_min=-8, quant_max=7),
-        ObservedFakeQuantize.with_args(dtype=torch.int8),
+        FakeQuantize.with_args(dtype=torch.int8, quant_min=-8, quant_max=7),
+        FakeQuantize.with_args(dtype=torch.int8),
         "quant_min -8, quant_max 7; want quant_min -128, quant_max 127",
     ),
     "signs": (
@@ -34,16 +34,20 @@ WEIGHTS = {
     ),
 }
 ACTIVATIONS = {
-    "range": (lambda: FakeQuantize(-8, 7), FakeQuantize, "quant_min -8, quant_max 7; want quant_min -128"),
+    "range": (
+        lambda: LearnableFakeQuantize(-8, 7),
+        LearnableFakeQuantize,
+        "quant_min -8, quant_max 7; want quant_min -128",
+    ),
     "axis": (
-        lambda: FakeQuantize(channels=10),
-        lambda: FakeQuantize(channels=10, ch_axis=1),
+        lambda: LearnableFakeQuantize(channels=10),
+        lambda: LearnableFakeQuantize(channels=10, ch_axis=1),
         r"granularity \['per_channel', 0\]; want granularity \['per_channel', 1\]",
     ),
     "rounding": (TENSOR.with_args(rounding="reciprocal"), TENSOR, "rounding reciprocal; want rounding nearest"),
     "float8": (
-        lambda: FakeQuantize(-448, 448, dtype=torch.float8_e4m3fn),
-        lambda: FakeQuantize(-448, 448, dtype=torch.float8_e5m2),
+        lambda: LearnableFakeQuantize(-448, 448, dtype=torch.float8_e4m3fn),
+        lambda: LearnableFakeQuantize(-448, 448, dtype=torch.float8_e5m2),
         "code_dtype torch.float8_e4m3fn; want code_dtype torch.float8_e5m2",
     ),
 }
@@ -123,8 +127,7 @@ def test_equal_codes_are_no_error_whatever_they_are_called():
     layers[1].load_state_dict(layers[2].state_dict())
     assert_same(layers[1](draw(3, 10)), layers[2](draw(3, 10)))
     axes = [
-        ObservedFakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=axis)
-        for axis in (0, -2)
+        FakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=axis) for axis in (0, -2)
     ]
     a, b = served("weight", axes[0]), served("weight", axes[1], 1)
     b.load_state_dict(a.state_dict())

@@ -8,9 +8,9 @@ import torch
 from isobit.nn import (
     FakeQuantize,
     FakeQuantizedLinear,
+    LearnableFakeQuantize,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
-    ObservedFakeQuantize,
     PerChannelMinMaxObserver,
     convert,
     prepare,
@@ -137,7 +137,7 @@ def test_a_parametrized_scale_starts_at_the_batch():
         def right_inverse(self, x):
             return x.log()
 
-    module, plain, x = FakeQuantize(), FakeQuantize(), draw(5, 8)
+    module, plain, x = LearnableFakeQuantize(), LearnableFakeQuantize(), draw(5, 8)
     parametrize.register_parametrization(module, "scale", Exp())
     for _ in range(2):
         module(x), plain(x)
@@ -161,7 +161,7 @@ def test_a_trace_after_one_batch():
 
 
 @pytest.mark.filterwarnings("ignore:.*nothing yet")
-@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize, lambda: ObservedFakeQuantize(MinMaxObserver)))
+@pytest.mark.parametrize("kind", (LearnableFakeQuantize, FakeQuantize, lambda: FakeQuantize(MinMaxObserver)))
 def test_a_module_made_in_inference_mode(kind):
     x, want = draw(4, 4), kind()
     want(x), want(x * 2)
@@ -180,7 +180,7 @@ def test_a_module_made_in_inference_mode(kind):
 
 
 @pytest.mark.filterwarnings("ignore:.*nothing yet")
-@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize))
+@pytest.mark.parametrize("kind", (LearnableFakeQuantize, FakeQuantize))
 def test_training_does_not_write_over_what_autograd_keeps(kind):
     """A forward in eval mode, one in training, then their gradients."""
     for seen in (True, False):
@@ -198,21 +198,21 @@ def test_training_does_not_write_over_what_autograd_keeps(kind):
 def test_a_range_of_nothing_is_set_whoever_wrote_it():
     """A moving average of it would be a NaN: functional_call has the buffers of before the first batch."""
     x = draw(4, 16)
-    q = ObservedFakeQuantize(MovingAverageMinMaxObserver).train()
+    q = FakeQuantize(MovingAverageMinMaxObserver).train()
     fresh = {name: b.clone() for name, b in q.named_buffers()}
     y = q(x)
     assert torch.equal(torch.func.functional_call(q, fresh, (x,)), y)
 
 
 def test_a_quantizer_that_saw_its_weight_keeps_what_it_saw():
-    q = ObservedFakeQuantize(PerChannelMinMaxObserver, dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
+    q = FakeQuantize(PerChannelMinMaxObserver, dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
     q.activation_post_process(5 * torch.ones(8, 16))
     FakeQuantizedLinear(16, 8, weight_fake_quantizer=q)
     assert q.activation_post_process.max_val.eq(5).all()
 
 
 def test_switched_within_compiled_code():
-    q = ObservedFakeQuantize(MovingAverageMinMaxObserver).train()
+    q = FakeQuantize(MovingAverageMinMaxObserver).train()
 
     def run(x):
         q.disable_fake_quant()
@@ -225,10 +225,10 @@ def test_switched_within_compiled_code():
 
 
 def test_a_copy_takes_the_switches_of_a_state():
-    q = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+    q = FakeQuantize(MovingAverageMinMaxObserver)
     q.disable_fake_quant()
     copied = copy.deepcopy(q)
-    copied.load_state_dict(ObservedFakeQuantize(MovingAverageMinMaxObserver).state_dict())
+    copied.load_state_dict(FakeQuantize(MovingAverageMinMaxObserver).state_dict())
     assert copied.is_faking() and not q.is_faking()
     again = copy.deepcopy(q)
     again.fake_quant_enabled.fill_(1).fill_(1)
@@ -237,13 +237,13 @@ def test_a_copy_takes_the_switches_of_a_state():
 
 @pytest.mark.parametrize("way", ("inference", "swapped"))
 def test_a_state_switches_whatever_holds_it(way):
-    off = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+    off = FakeQuantize(MovingAverageMinMaxObserver)
     off.disable_fake_quant()
     state = copy.deepcopy(off.state_dict())
     torch.__future__.set_swap_module_params_on_conversion(way == "swapped")
     try:
         with torch.inference_mode(way == "inference"):
-            q = ObservedFakeQuantize(MovingAverageMinMaxObserver)
+            q = FakeQuantize(MovingAverageMinMaxObserver)
             q.load_state_dict(state, assign=way == "swapped")
     finally:
         torch.__future__.set_swap_module_params_on_conversion(False)

@@ -12,10 +12,10 @@ from isobit.nn import (
     FakeQuantizedEmbedding,
     FakeQuantizedLinear,
     HistogramObserver,
+    LearnableFakeQuantize,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MSEObserver,
-    ObservedFakeQuantize,
     convert,
     prepare,
 )
@@ -29,8 +29,8 @@ OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, Histogram
 
 @pytest.mark.parametrize("kind", OBSERVERS)
 def test_calibration_in_inference_mode_and_training_after_it(kind):
-    layer = prepare(torch.nn.Linear(8, 5), INT8, ObservedFakeQuantize.with_args(observer=kind))
-    other = prepare(torch.nn.Linear(8, 5), INT8, ObservedFakeQuantize.with_args(observer=kind))
+    layer = prepare(torch.nn.Linear(8, 5), INT8, FakeQuantize.with_args(observer=kind))
+    other = prepare(torch.nn.Linear(8, 5), INT8, FakeQuantize.with_args(observer=kind))
     other.load_state_dict(layer.state_dict())
     x = draw(4, 3, 8)
     with torch.inference_mode():
@@ -44,7 +44,7 @@ def test_calibration_in_inference_mode_and_training_after_it(kind):
 
 @pytest.mark.parametrize("kind", OBSERVERS)
 def test_torch_func_leaves_no_tensor_of_its_own_behind(kind):
-    fake, x = ObservedFakeQuantize(kind), draw(4, 8)
+    fake, x = FakeQuantize(kind), draw(4, 8)
     before = copy.deepcopy(fake.state_dict())
     for transformed in (torch.func.grad(lambda x: fake(x).sum()), torch.vmap(fake)):
         with pytest.raises(RuntimeError):
@@ -62,7 +62,7 @@ def test_torch_func_leaves_no_tensor_of_its_own_behind(kind):
 
 @pytest.mark.parametrize(
     "fakes",
-    ((INT8, TOKENS), (INT8, None), ({"dtype": "int4", "group_size": 3}, None), (INT8, lambda: FakeQuantize())),
+    ((INT8, TOKENS), (INT8, None), ({"dtype": "int4", "group_size": 3}, None), (INT8, lambda: LearnableFakeQuantize())),
     ids=("tokens", "codes", "groups", "learned"),
 )
 def test_a_layer_of_one_row_is_a_row_of_a_layer(fakes):
@@ -87,17 +87,17 @@ def test_a_converted_model_follows_bfloat16():
 
 
 def test_refusals_name_what_came():
-    of = ObservedFakeQuantize.from_config
+    of = FakeQuantize.from_config
     for error, message, call in (
-        (TypeError, "observer is a NoneType", lambda: ObservedFakeQuantize(None)),
-        (TypeError, "observer is a MinMaxObserver; want a class", lambda: ObservedFakeQuantize(MinMaxObserver())),
+        (TypeError, "observer is a NoneType", lambda: FakeQuantize(None)),
+        (TypeError, "observer is a MinMaxObserver; want a class", lambda: FakeQuantize(MinMaxObserver())),
         (TypeError, "config is a str", lambda: of("int8")),
         (ValueError, "eps is -1.0", lambda: MinMaxObserver(eps=-1.0)),
         (ValueError, "averaging_constant is 2.0", lambda: MovingAverageMinMaxObserver(2.0)),
         (ValueError, "averaging_constant is nan", lambda: MovingAverageMinMaxObserver(float("nan"))),
         (TypeError, "weight_fake_quantizer is None", lambda: FakeQuantizedEmbedding(3, 4, weight_fake_quantizer=None)),
         (TypeError, "weight_fake_quantizer is a ReLU", lambda: FakeQuantizedLinear(3, 4, weight_fake_quantizer=torch.nn.ReLU())),
-        (ValueError, r"shape \[3, 4\] has scales of shape \[4\]; want \[5\]", lambda: FakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
+        (ValueError, r"shape \[3, 4\] has scales of shape \[4\]; want \[5\]", lambda: LearnableFakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
         (ValueError, "size is .*; want no negative", lambda: isobit.affine_grid(draw(2, 2, 3), [2, 1, -4, 5])),
         (TypeError, "size must be a sequence of ints", lambda: isobit.affine_grid(draw(2, 2, 3), 5)),
         (TypeError, "size must be a sequence of ints, not str", lambda: isobit.affine_grid(draw(2, 2, 3), "abcd")),
@@ -123,13 +123,13 @@ def test_refusals_name_what_came():
 @pytest.mark.parametrize(
     "made",
     (
+        LearnableFakeQuantize,
+        lambda: LearnableFakeQuantize(start="min_max"),
         FakeQuantize,
-        lambda: FakeQuantize(start="min_max"),
-        ObservedFakeQuantize,
-        lambda: ObservedFakeQuantize(isobit.nn.HistogramObserver),
+        lambda: FakeQuantize(isobit.nn.HistogramObserver),
         MinMaxObserver,
         isobit.nn.HistogramObserver,
-        lambda: FakeQuantizedLinear(6, 2, activation_fake_quantizer=ObservedFakeQuantize()),
+        lambda: FakeQuantizedLinear(6, 2, activation_fake_quantizer=FakeQuantize()),
     ),
 )  # fmt: skip
 def test_what_a_module_refuses_it_has_not_seen(made, bad):
@@ -142,8 +142,8 @@ def test_what_a_module_refuses_it_has_not_seen(made, bad):
 
 
 def test_a_first_batch_under_vmap_sets_nothing():
-    module, x = FakeQuantize(), draw(3, 4)
-    with pytest.raises(RuntimeError, match="FakeQuantize: vmap cannot set scale"):
+    module, x = LearnableFakeQuantize(), draw(3, 4)
+    with pytest.raises(RuntimeError, match="LearnableFakeQuantize: vmap cannot set scale"):
         torch.vmap(module)(x)
     module(x)
     assert module.scale != 1
@@ -151,7 +151,7 @@ def test_a_first_batch_under_vmap_sets_nothing():
 
 def test_a_learned_scale_of_doubles_starts_from_doubles():
     x = draw(5, 7, dtype=torch.float64)
-    module = FakeQuantize()
+    module = LearnableFakeQuantize()
     module(x)
     ones = torch.ones_like(x)
     mean = Grouping().sums(x.abs(), ones) / x.numel()
@@ -202,7 +202,7 @@ def test_modules_name_what_is_wrong(error, message, call):
 )
 def test_a_compiled_start_of_a_learned_scale(keywords):
     """The first batch sets it, in compiled code, too, which cannot look whether one came."""
-    ours, compiled = FakeQuantize(-8, 7, **keywords), FakeQuantize(-8, 7, **keywords)
+    ours, compiled = LearnableFakeQuantize(-8, 7, **keywords), LearnableFakeQuantize(-8, 7, **keywords)
     torch._dynamo.reset()
     run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
     for factor in (1, 3):
@@ -210,7 +210,7 @@ def test_a_compiled_start_of_a_learned_scale(keywords):
         assert_same(got.detach(), y.detach())
         assert_same(compiled.scale.detach(), ours.scale.detach())
     assert compiled.initialized and compiled.scale.max() < 30
-    loaded = FakeQuantize(-8, 7, **keywords)
+    loaded = LearnableFakeQuantize(-8, 7, **keywords)
     loaded.load_state_dict(compiled.state_dict())
     torch._dynamo.reset()
     torch.compile(loaded, fullgraph=True, backend="aot_eager")(draw(6, 8) * 9)
@@ -220,7 +220,7 @@ def test_a_compiled_start_of_a_learned_scale(keywords):
 @pytest.mark.parametrize("made", ("eval", "served"))
 def test_an_exported_layer_takes_any_batch(made):
     learned = {"dtype": "int4", "group_size": 4, "range_learning": True, "is_dynamic": False}
-    for fakes in ((INT8, TOKENS), (learned, lambda: FakeQuantize()), ({"dtype": "uint4", "group_size": 3, "is_symmetric": False},)):  # fmt: skip
+    for fakes in ((INT8, TOKENS), (learned, lambda: LearnableFakeQuantize()), ({"dtype": "uint4", "group_size": 3, "is_symmetric": False},)):  # fmt: skip
         layer = prepare(torch.nn.Linear(8, 5), *fakes)
         layer(draw(4, 3, 8))
         model = layer.eval() if made == "eval" else convert(layer)
@@ -270,7 +270,7 @@ def test_packed_codes_of_one_column(granularity):
         assert_same(convert(layer)(draw(4, 1)), layer.eval()(draw(4, 1)).detach())
 
 
-@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize))
+@pytest.mark.parametrize("kind", (LearnableFakeQuantize, FakeQuantize))
 def test_training_without_values(kind):
     """On meta, and with fake tensors: shapes only."""
     on_meta = kind().to("meta")
@@ -284,10 +284,10 @@ def test_training_without_values(kind):
 
 def test_an_untrained_scale_is_served_with_a_warning():
     for use in (lambda fake: fake.eval()(draw(3, 4)), lambda fake: fake.served()):
-        with pytest.warns(UserWarning, match="FakeQuantize has seen nothing yet: its scale is 1"):
-            use(FakeQuantize())
+        with pytest.warns(UserWarning, match="LearnableFakeQuantize has seen nothing yet: its scale is 1"):
+            use(LearnableFakeQuantize())
     with warnings.catch_warnings(action="error"):
-        started, chosen = FakeQuantize(), FakeQuantize()
+        started, chosen = LearnableFakeQuantize(), LearnableFakeQuantize()
         started(draw(3, 4)), started.eval()(draw(3, 4)), started.served()
         chosen.scale.data.fill_(0.5)
         chosen.eval()(draw(3, 4)), chosen.served()
@@ -301,14 +301,14 @@ def test_a_layer_names_the_input_that_does_not_fit():
 
 
 def test_a_pretrained_table():
-    weight, fake = draw(9, 4), ObservedFakeQuantize(MinMaxObserver)
+    weight, fake = draw(9, 4), FakeQuantize(MinMaxObserver)
     layer = FakeQuantizedEmbedding.from_pretrained(weight, padding_idx=2, weight_fake_quantizer=fake)
     assert layer.weight.data_ptr() == weight.data_ptr() and not layer.weight.requires_grad and layer.padding_idx == 2
     assert_same(layer(torch.tensor([1, 2])), fake.eval()(weight)[1:3])
 
 
 def test_an_ensemble_of_layers_that_have_started():
-    layers = [FakeQuantize() for _ in range(3)]
+    layers = [LearnableFakeQuantize() for _ in range(3)]
     for i, layer in enumerate(layers):
         layer(draw(3, 4, seed=i))
     state, x = torch.func.stack_module_state(layers), draw(3, 4)

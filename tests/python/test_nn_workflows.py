@@ -9,8 +9,8 @@ import torch
 from isobit.nn import (
     FakeQuantize,
     HistogramObserver,
+    LearnableFakeQuantize,
     MovingAveragePerChannelMinMaxObserver,
-    ObservedFakeQuantize,
     convert,
     prepare,
 )
@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 WAYS = MODELS | {
-    "columns": (CHANNEL, ObservedFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
+    "columns": (CHANNEL, FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
 }
 each_model = pytest.mark.parametrize("name", WAYS)
 
@@ -112,7 +112,7 @@ def test_selective_checkpoints_find_what_they_kept(name):
 
 
 def test_a_copy_of_a_compiled_module_is_its_own():
-    module, x = ObservedFakeQuantize(), draw(5, 8)
+    module, x = FakeQuantize(), draw(5, 8)
     module.compile(backend="eager")
     module(x)
     for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
@@ -139,7 +139,7 @@ def test_training_asks_once_whether_scales_were_set():
             Asked.count += function is torch.ops.aten._local_scalar_dense.default
             return function(*args, **keywords or {})
 
-    module, other, x = FakeQuantize(), FakeQuantize(), draw(5, 8)
+    module, other, x = LearnableFakeQuantize(), LearnableFakeQuantize(), draw(5, 8)
     module(x), module(x)
     with Asked():
         module(x), module.eval()(x)

@@ -9,12 +9,12 @@ import pytest
 import torch
 import torch.ao.quantization as ao
 from isobit.nn import (
+    FakeQuantize,
     HistogramObserver,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
     MSEObserver,
-    ObservedFakeQuantize,
     PerChannelMinMaxObserver,
 )
 from kit import FLOATS, NAMES, assert_same, draw, layouts
@@ -196,9 +196,9 @@ def test_mse_takes_the_best_of_its_ranges():
     for keywords in ({"group_size": 32}, {"qscheme": torch.per_channel_symmetric}):
         errors = []
         for kind in (MinMaxObserver, MSEObserver):
-            fake = ObservedFakeQuantize(kind, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
+            fake = FakeQuantize(kind, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
             errors.append((fake(x) - x).square().sum())
-            dynamic = ObservedFakeQuantize(kind, is_dynamic=True, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
+            dynamic = FakeQuantize(kind, is_dynamic=True, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
             assert_same(dynamic(x), fake(x))
         assert errors[1] < errors[0] * 0.95
 
@@ -207,9 +207,9 @@ def test_mse_takes_the_best_of_its_ranges():
 @pytest.mark.parametrize("shape", ((0,), (0, 3), (3, 0)))
 def test_a_range_chosen_for_an_empty_input(kind, shape):
     """MSEObserver asked torch for the smallest of nothing."""
-    fake = ObservedFakeQuantize(kind, is_dynamic=True)
+    fake = FakeQuantize(kind, is_dynamic=True)
     assert fake(draw(*shape)).shape == shape
-    assert_same(fake(draw(3, 4)), ObservedFakeQuantize(kind, is_dynamic=True)(draw(3, 4)))
+    assert_same(fake(draw(3, 4)), FakeQuantize(kind, is_dynamic=True)(draw(3, 4)))
 
 
 def test_an_input_without_channels():

@@ -11,8 +11,8 @@ from isobit.nn import (
     FakeQuantizedEmbedding,
     FakeQuantizedLinear,
     HistogramObserver,
+    LearnableFakeQuantize,
     MinMaxObserver,
-    ObservedFakeQuantize,
     QuantizedLinear,
     convert,
     prepare,
@@ -54,7 +54,7 @@ def test_a_model_is_prepared_trained_and_converted(weight):
     assert model.again is model.body[0] and model.head.weight is model.table.weight
     assert {id(p) for p in model.parameters()} >= set(ids)
     assert model.table.padding_idx == 1
-    fakes = [m for m in model.modules() if isinstance(m, (ObservedFakeQuantize, FakeQuantize))]
+    fakes = [m for m in model.modules() if isinstance(m, (FakeQuantize, LearnableFakeQuantize))]
     assert len(set(fakes)) == 4 + 3
     if weight is LEARNED:
         assert model.table.weight_fake_quantizer.scale.shape == (10, 2)
@@ -87,7 +87,7 @@ def test_it_is_the_layer_built_by_hand():
     linear.register_forward_hook(lambda m, a, y: calls.append(type(m)))
     linear._register_load_state_dict_pre_hook(lambda m, *a: calls.append(m), with_module=True)
     linear.note = "mine"
-    of = ObservedFakeQuantize.from_config
+    of = FakeQuantize.from_config
     hand = FakeQuantizedLinear.from_linear(
         linear, weight_fake_quantizer=of(**INT8), activation_fake_quantizer=of(**TOKENS)
     )
@@ -119,14 +119,14 @@ def test_configurations():
     assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
     assert (ours(x) - theirs(x)).abs().max() < 0.02 * ours(x).abs().max()
     qconfig = ao.QConfig(
-        activation=ObservedFakeQuantize.with_args(observer=HistogramObserver),
-        weight=ObservedFakeQuantize.with_args(observer=MinMaxObserver, dtype=torch.qint8),
+        activation=FakeQuantize.with_args(observer=HistogramObserver),
+        weight=FakeQuantize.with_args(observer=MinMaxObserver, dtype=torch.qint8),
     )
     ours = prepare(model, qconfig.weight, qconfig.activation)
     assert isinstance(ours[0].activation_fake_quantizer.activation_post_process, HistogramObserver)
     model.qconfig = qconfig
     theirs = ao.prepare_qat(model)  # torch.ao's, with our modules: it passes factory_kwargs
-    assert isinstance(theirs[2].weight_fake_quant, ObservedFakeQuantize)
+    assert isinstance(theirs[2].weight_fake_quant, FakeQuantize)
     ours(x), theirs(x)
     assert_same(theirs[0].weight_fake_quant.scale, ours[0].weight_fake_quantizer.scale)
     theirs(x).sum().backward()
@@ -162,7 +162,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
             "'1', a LazyLinear, has no weight before",
             (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LazyLinear(4)), INT8),
         ),
-        (TypeError, "a FakeQuantize is one module", (model, FakeQuantize())),
+        (TypeError, "a LearnableFakeQuantize is one module", (model, LearnableFakeQuantize())),
         (TypeError, "got a int", (model, 8)),
         (TypeError, "makes a ReLU", (model, torch.nn.ReLU)),
         (ValueError, "from_config: what", (model, {"what": 1})),
@@ -200,7 +200,7 @@ def test_torchs_encoder_layers_do_not_read_past_the_codes(by):
                 assert_same(convert(encoder)(x, src_key_padding_mask=mask), got)
     else:
         for one in encoder.layers:
-            fake = ObservedFakeQuantize.from_config(**coarse)
+            fake = FakeQuantize.from_config(**coarse)
             one.linear1 = FakeQuantizedLinear.from_linear(one.linear1, weight_fake_quantizer=fake)
         want = encoder.train()(x, src_key_padding_mask=padding)
         torch.testing.assert_close(convert(encoder)(x, src_key_padding_mask=padding), want)
@@ -228,17 +228,16 @@ def test_a_compiled_layer_says_that_it_would_run_as_it_was():
 
 @pytest.mark.filterwarnings("ignore:.*prepare_qat|.*is deprecated")
 def test_learned_scales_in_torch_aos_prepare_qat():
-    learned = FakeQuantize.with_args(quant_min=-127, quant_max=127)
+    learned = LearnableFakeQuantize.with_args(quant_min=-127, quant_max=127)
     model = torch.nn.Sequential(torch.nn.Linear(8, 4))
     model.qconfig = ao.QConfig(activation=learned, weight=learned)
     prepared = ao.prepare_qat(model.train())
     prepared(draw(3, 8)).sum().backward()
     assert prepared[0].weight_fake_quant.scale.grad is not None
-    meta = FakeQuantize(factory_kwargs={"device": "meta", "dtype": torch.float64})
+    meta = LearnableFakeQuantize(factory_kwargs={"device": "meta", "dtype": torch.float64})
     assert meta.scale.is_meta and meta.scale.dtype == torch.float32
     assert all(
-        buffer.is_meta
-        for buffer in (*meta.buffers(), *ObservedFakeQuantize(factory_kwargs={"device": "meta"}).buffers())
+        buffer.is_meta for buffer in (*meta.buffers(), *FakeQuantize(factory_kwargs={"device": "meta"}).buffers())
     )
 
 
@@ -249,7 +248,7 @@ def test_torch_fx_records_a_layer_as_one_call():
         (prepare(linear, INT8, TOKENS), draw(5, 8)),
         (prepare(linear, LEARNED, static), draw(5, 8)),
         (prepare(torch.nn.Embedding(9, 4), embedding=INT8), torch.tensor([3, 1])),
-        (FakeQuantize(), draw(5, 8)),
+        (LearnableFakeQuantize(), draw(5, 8)),
         (MinMaxObserver(), draw(5, 8)),
         (HistogramObserver(), draw(5, 8)),
         (QuantizedLinear(8, 3), draw(5, 8)),
@@ -276,12 +275,16 @@ def test_torch_fx_records_a_layer_as_one_call():
 def test_torch_aos_switches_and_prepare_qat_fx():
     """Its switches passed by what is not of its own class, without a word; prepare_qat_fx refused it."""
     fx = pytest.importorskip("torch.ao.quantization.quantize_fx")
-    fakes = ObservedFakeQuantize.with_args(dtype=torch.quint8), ObservedFakeQuantize.with_args(dtype=torch.qint8)
+    fakes = FakeQuantize.with_args(dtype=torch.quint8), FakeQuantize.with_args(dtype=torch.qint8)
     model, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).train(), draw(5, 8)
     prepared = fx.prepare_qat_fx(model, ao.QConfigMapping().set_global(ao.QConfig(*fakes)), (x,))
     prepared(x).sum().backward()
-    for module in (prepared, prepare(model, INT8 | {"is_dynamic": False}, FakeQuantize), FakeQuantize()):
-        found = [m for m in module.modules() if isinstance(m, (ObservedFakeQuantize, FakeQuantize))]
+    for module in (
+        prepared,
+        prepare(model, INT8 | {"is_dynamic": False}, LearnableFakeQuantize),
+        LearnableFakeQuantize(),
+    ):
+        found = [m for m in module.modules() if isinstance(m, (FakeQuantize, LearnableFakeQuantize))]
         assert found
         for name, at in (("observer", "is_observing"), ("fake_quant", "is_faking")):
             for word in ("disable", "enable"):

@@ -202,7 +202,7 @@ def test_nothing_leaks():
 def modules():
     yield isobit.nn.QuantizedLinear(6, 3), (4, 6)
     yield isobit.nn.QuantizedLinear(6, 3, bias=False).served(), (4, 6)
-    yield isobit.nn.FakeQuantize(channels=4, learn_zero_point=True), (4, 6)
+    yield isobit.nn.LearnableFakeQuantize(channels=4, learn_zero_point=True), (4, 6)
     yield isobit.nn.SpatialTransformer(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 6))), (2, 1, 4, 4)
 
 

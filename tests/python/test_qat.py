@@ -11,9 +11,9 @@ import torch
 from isobit.nn import (
     FakeQuantize,
     FakeQuantizedLinear,
+    LearnableFakeQuantize,
     MinMaxObserver,
     MSEObserver,
-    ObservedFakeQuantize,
     convert,
 )
 from kit import FLOATS, NAMES, assert_same, draw, expect, spell, to_reference
@@ -21,18 +21,18 @@ from reference.sums import stripe
 
 SYMMETRIC = torch.per_tensor_symmetric
 CHANNEL = torch.per_channel_symmetric
-observed, configured = ObservedFakeQuantize, ObservedFakeQuantize.from_config
+observed, configured = FakeQuantize, FakeQuantize.from_config
 
 # Layers of 21 inputs and 6 outputs: the product that they are served by, and their fake-quantizers.
 LAYERS = {
     "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL)),
     "dynamic int8": ("integer", lambda: configured(dtype=torch.int8, granularity="per_token"), lambda: configured(dtype="int4", granularity="per_channel")),
-    "one scale": ("integer", lambda: FakeQuantize(-127, 127), lambda: FakeQuantize(-8, 7)),
-    "learned": ("integer", lambda: FakeQuantize(-127, 127), lambda: FakeQuantize(-8, 7, channels=6)),
-    "uint8 input": ("codes", lambda: observed(), lambda: FakeQuantize(-128, 127, channels=6)),
+    "one scale": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7)),
+    "learned": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7, channels=6)),
+    "uint8 input": ("codes", lambda: observed(), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
     "float input": ("codes", lambda: None, lambda: observed(MSEObserver, dtype=torch.int8, qscheme=CHANNEL, steps=5)),
     "groups": ("codes", lambda: None, lambda: configured(dtype="uint4", group_size=8, is_symmetric=False)),
-    "learned groups": ("codes", lambda: None, lambda: FakeQuantize(-8, 7, group_size=8, shape=(6, 21), learn_zero_point=True)),
+    "learned groups": ("codes", lambda: None, lambda: LearnableFakeQuantize(-8, 7, group_size=8, shape=(6, 21), learn_zero_point=True)),
     "one zero point": ("codes", lambda: None, lambda: observed(quant_min=0, quant_max=100)),
     "blocks of a row": ("codes", lambda: None, lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC, block_size=(1, 5))),
     "blocks": ("float", lambda: None, lambda: observed(dtype="uint4", block_size=(2, 5))),
@@ -144,7 +144,7 @@ def test_copies_pickles_and_states(name):
 def test_compiled(name):
     _, layer = layer_of(name)
     x = draw(4, 21)
-    learned = any(isinstance(f, FakeQuantize) for f in layer.children())
+    learned = any(isinstance(f, LearnableFakeQuantize) for f in layer.children())
     if learned:
         layer(x)  # compiled code does not look for a start
     eager = copy.deepcopy(layer)

@@ -3,7 +3,7 @@
 import isobit
 import pytest
 import torch
-from isobit.nn import FakeQuantizedLinear, MinMaxObserver, ObservedFakeQuantize, QuantizedLinear, convert, prepare
+from isobit.nn import FakeQuantize, FakeQuantizedLinear, MinMaxObserver, QuantizedLinear, convert, prepare
 from isobit.nn._scheme import Grouping
 from kit import assert_same, draw
 
@@ -57,7 +57,7 @@ def test_a_gradient_in_16_bits_is_of_the_values_that_codes_stand_for(name, dtype
 
 def test_the_integer_product_has_one_gradient():
     """Of QuantizedLinear, and of the FakeQuantizedLinear whose codes are the same."""
-    fake = ObservedFakeQuantize.with_args(
+    fake = FakeQuantize.with_args(
         observer=MinMaxObserver, is_dynamic=True, dtype=torch.int8, qscheme=SYMMETRIC, quant_min=-127, eps=0.0
     )
     rows = fake.with_args(grouping=Grouping("per_token"))

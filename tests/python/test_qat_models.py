@@ -10,8 +10,8 @@ from isobit.nn import (
     FakeQuantize,
     FakeQuantizedEmbedding,
     FakeQuantizedLinear,
+    LearnableFakeQuantize,
     MinMaxObserver,
-    ObservedFakeQuantize,
     QuantizedLinear,
     WeightOnlyLinear,
     convert,
@@ -55,7 +55,7 @@ def test_learned_gradients(where):
         "group": ({"group_size": 4, "shape": x.shape}, (6, 1, 2, 1)),
         "block": ({"block_size": (3, 4), "shape": x.shape}, (2, 1, 2, 1)),
     }[where]
-    module = FakeQuantize(-8, 7, learn_zero_point=True, **keywords)
+    module = LearnableFakeQuantize(-8, 7, learn_zero_point=True, **keywords)
     module(x)
     with torch.no_grad():
         module.zero_point.copy_(draw(*module.zero_point.shape, seed=2, spread=1.5))
@@ -74,7 +74,7 @@ def test_learned_gradients(where):
 
 
 def test_a_learned_zero_point_is_served_as_the_integer_it_stands_for():
-    module = FakeQuantize(-8, 7, channels=7, learn_zero_point=True)
+    module = LearnableFakeQuantize(-8, 7, channels=7, learn_zero_point=True)
     with torch.no_grad():
         module.zero_point.copy_(torch.tensor([0.5, 1.5, -2.4, 2.6, -90.0, float("inf"), float("nan")]))
     served = convert(module)
@@ -85,7 +85,7 @@ def test_a_learned_zero_point_is_served_as_the_integer_it_stands_for():
 
 def test_the_start_of_a_learned_scale():
     x = draw(3, 10)
-    module = FakeQuantize(-8, 7, group_size=4, shape=x.shape)
+    module = LearnableFakeQuantize(-8, 7, group_size=4, shape=x.shape)
     module(x)
     want = torch.stack([2 * part.abs().mean(1) / 7**0.5 for part in x.split(4, 1)], 1)
     torch.testing.assert_close(module.scale.detach(), want)
@@ -94,7 +94,7 @@ def test_the_start_of_a_learned_scale():
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            module = FakeQuantize()
+            module = LearnableFakeQuantize()
             module.set_scale(big)
             starts.append(module.scale.detach())
     finally:
@@ -107,15 +107,15 @@ def test_the_start_of_a_learned_scale():
         ("scale only", {"dtype": torch.float8_e4m3fn, "learn_zero_point": True}),
     ):
         with pytest.raises(ValueError, match=message):
-            FakeQuantize(**keywords)
+            LearnableFakeQuantize(**keywords)
     with pytest.raises(ValueError, match="no type holds codes of -1000 to 1000"):
-        convert(FakeQuantizedLinear(3, 3, weight_fake_quantizer=FakeQuantize(-1000, 1000)))
+        convert(FakeQuantizedLinear(3, 3, weight_fake_quantizer=LearnableFakeQuantize(-1000, 1000)))
 
 
 @pytest.mark.parametrize("product", ("integer", "codes", "float"))
 def test_gradients_of_a_layer(product):
-    activation = FakeQuantize(-8, 7, learn_zero_point=product != "integer")
-    weight = FakeQuantize(-8, 7, channels=5 if product != "float" else 6, ch_axis=int(product == "float"))
+    activation = LearnableFakeQuantize(-8, 7, learn_zero_point=product != "integer")
+    weight = LearnableFakeQuantize(-8, 7, channels=5 if product != "float" else 6, ch_axis=int(product == "float"))
     layer = FakeQuantizedLinear(6, 5, activation_fake_quantizer=activation, weight_fake_quantizer=weight)
     x = draw(2, 4, 6) + 1e-3
     layer(x)
@@ -174,12 +174,12 @@ def test_a_model_is_served_with_its_bits(name, inplace):
     torch.manual_seed(0)
 
     def fake():
-        return ObservedFakeQuantize(MinMaxObserver, **{"dtype": torch.int8, **WEIGHTS[name]})
+        return FakeQuantize(MinMaxObserver, **{"dtype": torch.int8, **WEIGHTS[name]})
 
     table = FakeQuantizedEmbedding(12, 11, weight_fake_quantizer=fake())
-    activation = ObservedFakeQuantize(dtype=torch.int8, averaging_constant=0.5)
+    activation = FakeQuantize(dtype=torch.int8, averaging_constant=0.5)
     linear = FakeQuantizedLinear(11, 6, weight_fake_quantizer=fake(), activation_fake_quantizer=activation)
-    learned, shared = FakeQuantize(channels=6, ch_axis=-1), QuantizedLinear(6, 6)
+    learned, shared = LearnableFakeQuantize(channels=6, ch_axis=-1), QuantizedLinear(6, 6)
     model = torch.nn.Sequential(table, linear, torch.nn.ReLU(), learned, shared, shared)
     optimizer = torch.optim.SGD(model.parameters(), 0.02)
     indices = torch.randint(0, 12, (7, 3))
@@ -211,7 +211,7 @@ def test_a_model_is_served_with_its_bits(name, inplace):
 
 
 def test_what_converts_keeps_its_hooks():
-    layer = FakeQuantizedLinear(4, 3, weight_fake_quantizer=ObservedFakeQuantize(dtype=torch.int8, is_dynamic=True))
+    layer = FakeQuantizedLinear(4, 3, weight_fake_quantizer=FakeQuantize(dtype=torch.int8, is_dynamic=True))
     x, model = draw(2, 4), torch.nn.Sequential(layer).eval()
     layer.register_forward_pre_hook(lambda m, args, kwargs: ((args[0] + 1,), kwargs), with_kwargs=True)
     layer.register_forward_hook(lambda m, args, y: y * 2)
@@ -266,7 +266,7 @@ def test_layers_without_rows_or_columns(features):
     static = int8 | {"granularity": "per_tensor", "is_dynamic": False}
     tokens = int8 | {"granularity": "per_token"}
     for fakes in ((int8,), (int8, tokens), (int8, static), (static,), ({"dtype": "int4", "group_size": 4},),
-                  (int8, {"dtype": "uint8", "granularity": "per_token", "is_symmetric": False}), (FakeQuantize,)):  # fmt: skip
+                  (int8, {"dtype": "uint8", "granularity": "per_token", "is_symmetric": False}), (LearnableFakeQuantize,)):  # fmt: skip
         layer = prepare(torch.nn.Linear(*features), *fakes)
         for count in (3, 0):
             x = draw(count, features[0]).requires_grad_()
@@ -280,7 +280,7 @@ def test_layers_without_rows_or_columns(features):
 def test_a_state_of_doubles_loads():
     def make(trained):
         torch.manual_seed(0)
-        model = prepare(torch.nn.Linear(8, 4).double(), ObservedFakeQuantize.with_args(dtype=torch.qint8))
+        model = prepare(torch.nn.Linear(8, 4).double(), FakeQuantize.with_args(dtype=torch.qint8))
         if trained:
             model(draw(2, 8).double())
         return convert(model)
@@ -291,9 +291,9 @@ def test_a_state_of_doubles_loads():
 
 
 def test_what_is_switched_off_is_served_as_it_is():
-    fake = ObservedFakeQuantize(dtype=torch.int8)
-    layer = FakeQuantizedLinear(4, 3, activation_fake_quantizer=fake, weight_fake_quantizer=FakeQuantize())
-    model = torch.nn.Sequential(layer, FakeQuantize()).apply(isobit.nn.disable_fake_quant)
+    fake = FakeQuantize(dtype=torch.int8)
+    layer = FakeQuantizedLinear(4, 3, activation_fake_quantizer=fake, weight_fake_quantizer=LearnableFakeQuantize())
+    model = torch.nn.Sequential(layer, LearnableFakeQuantize()).apply(isobit.nn.disable_fake_quant)
     x = draw(2, 4)
     want = isobit.linear(x, layer.weight, layer.bias)
     assert_same(model(x), want)
@@ -305,4 +305,4 @@ def test_what_is_switched_off_is_served_as_it_is():
         FakeQuantizedLinear(4, 3, weight_fake_quantizer=torch.nn.Linear(2, 2))
     for keywords in ({"max_norm": 1.0}, {"sparse": True}):
         with pytest.raises(ValueError, match="max_norm=None and sparse=False"):
-            FakeQuantizedEmbedding(4, 3, weight_fake_quantizer=FakeQuantize(), **keywords)
+            FakeQuantizedEmbedding(4, 3, weight_fake_quantizer=LearnableFakeQuantize(), **keywords)

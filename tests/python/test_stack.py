@@ -7,7 +7,7 @@ import isobit
 import pytest
 import torch
 import torch._dynamo.testing
-from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, convert, prepare
+from isobit.nn import FakeQuantize, HistogramObserver, LearnableFakeQuantize, QuantizedLinear, convert, prepare
 from kit import assert_same, draw, python
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -59,7 +59,9 @@ def test_a_learned_scale_is_compiled_once_for_all_batches(dtype):
     """LSQ's factor depends on the batch's size; gradients keep the bits that it gives in eager code."""
     lsq = {"quant_min": -8, "quant_max": 7, "learn_zero_point": True}
     ours = prepare(
-        torch.nn.Linear(8, 5, bias=False, dtype=dtype), lambda: FakeQuantize(**lsq), lambda: FakeQuantize(**lsq)
+        torch.nn.Linear(8, 5, bias=False, dtype=dtype),
+        lambda: LearnableFakeQuantize(**lsq),
+        lambda: LearnableFakeQuantize(**lsq),
     )
     ours(draw(6, 8).to(dtype))
     torch._dynamo.reset()
@@ -75,7 +77,7 @@ def test_a_learned_scale_is_compiled_once_for_all_batches(dtype):
 
 
 def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():
-    fake, compiled = (ObservedFakeQuantize(HistogramObserver, bins=64) for _ in range(2))
+    fake, compiled = (FakeQuantize(HistogramObserver, bins=64) for _ in range(2))
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     run = torch.compile(compiled, backend="eager")
@@ -91,7 +93,7 @@ def test_replicas_that_would_start_apart_are_told():
     """On two processes, of which torch's stand-in for a network plays one."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    lsq = FakeQuantize.with_args(channels=None)
+    lsq = LearnableFakeQuantize.with_args(channels=None)
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     try:
         for activation, shown, warned in ((lsq, False, 1), (lsq, True, 0), (TOKENS, False, 0)):
@@ -113,7 +115,7 @@ def test_a_first_scale_that_is_lost_is_an_error():
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     def steps(shown, wrap):
-        model = prepare(torch.nn.Linear(8, 5), FakeQuantize.with_args(channels=None), TOKENS)
+        model = prepare(torch.nn.Linear(8, 5), LearnableFakeQuantize.with_args(channels=None), TOKENS)
         if shown:
             model(draw(4, 8))
         wrap(model)
@@ -157,7 +159,7 @@ def test_a_torch_without_the_exchange_table():
 
 
 def test_averages_of_models_take_buffers():
-    model = prepare(torch.nn.Linear(8, 5), INT8, FakeQuantize.with_args(learn_zero_point=True))
+    model = prepare(torch.nn.Linear(8, 5), INT8, LearnableFakeQuantize.with_args(learn_zero_point=True))
     average = torch.optim.swa_utils.AveragedModel(model, use_buffers=True)
     for i in range(3):
         model(draw(4, 8, seed=i))

@@ -6,9 +6,9 @@ from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
 from .histogram_observer import HistogramObserver
+from .learnable_fake_quantize import LearnableFakeQuantize
 from .linear import Linear, QuantizedLinear, ServedLinear
 from .mse_observer import MSEObserver
-from .observed_fake_quantize import ObservedFakeQuantize
 from .observers import (
     MinMaxObserver,
     MovingAverageMinMaxObserver,
@@ -27,12 +27,12 @@ __all__ = [
     "FakeQuantizedEmbedding",
     "FakeQuantizedLinear",
     "HistogramObserver",
+    "LearnableFakeQuantize",
     "Linear",
     "MSEObserver",
     "MinMaxObserver",
     "MovingAverageMinMaxObserver",
     "MovingAveragePerChannelMinMaxObserver",
-    "ObservedFakeQuantize",
     "PerChannelMinMaxObserver",
     "QuantizedLinear",
     "ServedFakeQuantize",

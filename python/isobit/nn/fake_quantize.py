@@ -1,4 +1,4 @@
-"""Fake quantization by learned parameters."""
+"""Fake quantization by the parameters of an observer."""
 
 from __future__ import annotations
 
@@ -11,251 +11,194 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_watched
-from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
-from ._scheme import Grouping, Scheme, check_shape, code_type, quotient
+from .._transforms import is_recomputed, wants_derivative
+from . import torchao_config
+from ._fake_quantizer import FakeQuantizer, Parameters, has_value, set_buffer
+from ._scheme import Grouping, Scheme, code_type
+from ._states import resize_for_loading
+from .learnable_fake_quantize import LearnableFakeQuantize
+from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver, is_new
 
-_STARTS = ("lsq", "min_max")
+
+def scheme_of(observer: Any) -> Scheme:
+    """The scheme of an observer, also of one of torch.ao's."""
+    if isinstance(observer, MinMaxObserver):
+        return observer.scheme
+    try:
+        kept, low, high = code_type("FakeQuantize", observer.dtype)
+        axis = observer.ch_axis if observer.qscheme in PER_CHANNEL else None
+        bounds = int(observer.quant_min), int(observer.quant_max)
+        symmetric = observer.qscheme in SYMMETRIC
+        if observer.qscheme not in KNOWN:
+            raise ValueError(f"FakeQuantize: qscheme is {observer.qscheme}; want one of {', '.join(map(str, KNOWN))}")
+        if symmetric and low >= 0:
+            symmetric = False  # torch.ao has a middle of its own
+    except (AttributeError, TypeError) as missing:
+        raise TypeError(
+            f"FakeQuantize: observer is a {type(observer).__name__}; want one of isobit.nn's, or a module with "
+            f"torch.ao's dtype, qscheme, quant_min, quant_max and calculate_qparams ({missing})"
+        ) from None
+    return Scheme(Grouping.of(axis, None, None), *bounds, kept, symmetric).check("FakeQuantize", low, high)
 
 
 class FakeQuantize(FakeQuantizer):
-    """Fake quantization with a learned step size (LSQ). ObservedFakeQuantize takes its scale from an
-    observer instead.
+    """Fake quantization by the scale and the zero point that an observer chooses.
 
-    One scale, or ``channels`` of them along ``ch_axis``; with ``shape``, that of what is quantized, one for
-    each ``group_size`` elements along the last dimension, or for each block of ``block_size``. Until the
-    first batch in training mode has set them, scales are 1; LSQ's ``2 * mean|x| / sqrt(quant_max)`` of that
-    batch is the start, or, with ``start="min_max"``, what choose_qparams chooses for it, zero point included,
-    with a scale of at least ``eps``. The zero point is learned where ``learn_zero_point``, else 0.
-    ``learn_scale=False`` keeps the scale a buffer. dtype: what ``convert`` keeps codes as; int8, or uint8
-    where int8 does not hold them, unless given.
+    The arguments are those of ``torch.ao.quantization.FakeQuantize``: observer is a class, or a constructor
+    that ``with_args`` made, called with ``observer_kwargs`` (dtype, qscheme, reduce_range, eps, ch_axis, shape, ...:
+    see MinMaxObserver; torch.ao's observers, such as its HistogramObserver, work, too). ``is_dynamic``
+    chooses anew for every input, and follows nothing. ``from_config`` takes torchao's arguments.
 
-    ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
-    Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
-    ``1 / sqrt(n * quant_max)`` for n elements a scale. ``disable_observer()`` keeps a first batch from
-    setting scales. Raises ValueError for a range that is empty or that dtype does not hold.
+    ``forward(x)``: x of any float dtype; in training mode the observer sees x first, unless
+    ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
+    ``disable_fake_quant()``. In eval mode nothing is observed, nor where torch.utils.checkpoint runs a forward
+    again. The gradient is the straight-through estimate, 0 where x fell outside the range. ``scale`` and
+    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, and empty before the
+    first batch where their number is not known yet, from ``shape`` or as a layer's weight has it. Without a
+    first batch the scale is 1, with a warning. The scale has the type that the data gives it, whatever
+    ``to(dtype)`` makes of the model. ``convert`` makes of it a module with the parameters as they are."""
 
-    In training on several processes each would start from its own batch: show the model one batch before
-    DistributedDataParallel, which then sends the first process's scales to all, or fully_shard wraps it, which
-    loses what a forward sets; the forward after it says so."""
-
-    initialized: Tensor
-    _start: tuple[Tensor, int | None, Tensor] | None = None  # a scale just set, its version, and a copy
-    types_of_data = ("scale",)  # where it is not learned
+    scale: Tensor
+    zero_point: Tensor
+    types_of_data = ("scale",)
+    _has_observed = False  # or has parameters from elsewhere, as far as one has looked
 
     def __init__(
         self,
-        quant_min: int = -128,
-        quant_max: int = 127,
-        *,
-        channels: int | None = None,
-        ch_axis: int = 0,
-        group_size: int | None = None,
-        block_size: Sequence[int] | None = None,
-        shape: Sequence[int] | None = None,
-        learn_scale: bool = True,
-        learn_zero_point: bool = False,
-        dtype: Any = None,
-        rounding: str = "nearest",
-        start: str = "lsq",
-        eps: float = 0.0,
-        factory_kwargs: dict[str, Any] | None = None,
+        observer: Any = MovingAverageMinMaxObserver,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        is_dynamic: bool = False,
+        **observer_kwargs: Any,
     ) -> None:
-        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # the type of scales is float32 always
+        device = torch.nn.factory_kwargs(observer_kwargs.get("factory_kwargs")).get("device")
         super().__init__(device)
-        check_kinds("FakeQuantize", "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
-        check_kinds("FakeQuantize", "i?", channels=channels, group_size=group_size)
-        check_kinds("FakeQuantize", "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
-        check_kinds("FakeQuantize", "l?", block_size=block_size)
-        check_shape("FakeQuantize", shape)
-        check_kinds("FakeQuantize", "s", start=start, rounding=rounding)
-        check_kinds("FakeQuantize", "f", eps=eps)
-        if channels is not None and channels < 1:
-            raise ValueError(f"FakeQuantize: channels is {channels}; want at least 1, or None")
-        if start not in _STARTS:
-            raise ValueError(f"FakeQuantize: start is {start!r}; want one of {', '.join(_STARTS)}")
-        if not quant_min < quant_max or quant_max < 1:
-            raise ValueError(
-                f"FakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
-            )
-        grouping = Grouping.of(None if channels is None else ch_axis, group_size, block_size)
-        if shape is None and (group_size is not None or block_size is not None):
-            raise ValueError("FakeQuantize: group_size and block_size want shape, that of what is quantized")
-        if shape is None or channels is not None:
-            parameters = [1 if channels is None else channels]
-        else:
-            parameters = grouping.parameter_shape(shape) or [1]
-        centred = not learn_zero_point and quant_min < 0
-        if start == "min_max" and not centred and not learn_zero_point:
-            raise ValueError("FakeQuantize: start='min_max' of unsigned codes wants learn_zero_point=True")
-        kept = _kept(quant_min, quant_max, dtype)
-        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
-        if self.scheme.code_dtype is not None and learn_zero_point:
-            raise ValueError("FakeQuantize: 8-bit float codes have a scale only; want learn_zero_point=False")
-        self.channels = channels
-        self.ch_axis = ch_axis
-        self.start = start
-        scale = torch.ones(parameters, device=device)
-        if learn_scale:
-            self.scale = torch.nn.Parameter(scale)
-        else:
-            self.register_buffer("scale", scale)
-        self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
-        # Not a bool: averages of models subtract buffers.
-        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8, device=device))
-        self._on["initialized"] = False
+        check_kinds("FakeQuantize", "b", is_dynamic=is_dynamic)
+        if isinstance(observer, torch.nn.Module) or not callable(observer):
+            kind = type(observer).__name__
+            raise TypeError(f"FakeQuantize: observer is a {kind}; want a class, or what with_args made of one")
+        for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
+            if value is not None:
+                observer_kwargs[name] = value
+        self.activation_post_process = made = observer(**observer_kwargs)
+        self.scheme = scheme_of(made)
+        if is_dynamic and not hasattr(self.activation_post_process, "choose"):
+            raise TypeError(f"FakeQuantize: {type(self.activation_post_process).__name__} cannot be dynamic")
+        if not is_dynamic and self.scheme.grouping.name == "per_token":
+            raise ValueError("FakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
+        self.is_dynamic = is_dynamic
+        self.register_buffer("scale", torch.empty(0, device=device))
+        self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32, device=device))
+        if isinstance(made, MinMaxObserver):
+            self._reserve(made.min_val.shape)
+        elif self.scheme.grouping.name == "per_tensor":
+            self._reserve(())
 
-    @torch.no_grad()
+    @classmethod
+    def from_config(cls, config: Any = None, *, shape: Sequence[int] | None = None, **keywords: Any) -> FakeQuantizer:
+        """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
+        by name or in a dict: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
+        zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric.
+        ``shape`` is that of what is quantized, where it is known.
+
+        With ``range_learning`` it is a LearnableFakeQuantize, which wants shape unless it is per tensor: scales, and
+        zero points where not symmetric, start at the range of the first batch and are learned by LSQ."""
+        fields = torchao_config.fields_of(config, **keywords)
+        if fields["range_learning"]:
+            return LearnableFakeQuantize(**torchao_config.learned(fields, shape))
+        return cls(**torchao_config.observed(fields, shape))
+
+    def _reserve(self, shape: Sequence[int]) -> None:
+        """Makes room for parameters, as they are before the first batch."""
+        self.scale = self.scale.new_ones(shape)
+        self.zero_point = self.zero_point.new_full(shape, self.scheme.middle)
+
     def reset_parameters(self) -> None:
         super().reset_parameters()
         self.scale.fill_(1)
-        if self.zero_point is not None:
-            self.zero_point.zero_()
-        self._switch("initialized", False)
+        self.zero_point.fill_(self.scheme.middle)
+        self._has_observed = False
+
+    def expect(self, shape: Sequence[int]) -> None:
+        observer = self.activation_post_process
+        if self.scale.numel() or self.is_dynamic:
+            return
+        self._reserve(self.scheme.grouping.parameter_shape(shape))
+        if isinstance(observer, MinMaxObserver):
+            observer.expect(shape)
 
     @property
-    def rounding(self) -> str:
-        return self.scheme.rounding
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = self.activation_post_process.dtype
+        return dtype
+
+    @property
+    def qscheme(self) -> torch.qscheme:
+        qscheme: torch.qscheme = self.activation_post_process.qscheme
+        return qscheme
+
+    @property
+    def ch_axis(self) -> int:
+        return int(getattr(self.activation_post_process, "ch_axis", -1))
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """The observer's scale and zero point."""
+        scale, zero_point = self.activation_post_process.calculate_qparams()
+        return scale, zero_point.to(torch.int32)
 
     @torch.no_grad()
-    def set_scale(self, x: Tensor) -> None:
-        """Sets the scales, and with ``start="min_max"`` the zero points, from a batch. Sums are isobit's, so that
-        the start does not depend on threads."""
-        came, want = self.scheme.grouping.parameter_shape(x.shape), list(self.scale.shape)
-        if came and came != want:
-            raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has scales of shape {came}; want {want}")
-        zero_point = None
-        if self.start == "min_max":
-            scale, zero_point = self.scheme.choose(x.detach())
-        else:
-            scale = self._usual_scale(x.detach())
-        if torch._C._functorch.is_batchedtensor(scale):
-            raise RuntimeError("FakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()")
-        assign(self, "scale", scale.reshape(self.scale.shape))
-        if self.zero_point is not None and zero_point is not None:
-            assign(self, "zero_point", zero_point.reshape(self.zero_point.shape))
-        self._switch("initialized", True)
-        if not torch.compiler.is_compiling() and has_value(self.scale):
-            self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
+    def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Shows x to the observer, unless it saw it, and takes over its parameters."""
+        if is_recomputed():
+            return self.calculate_qparams()
+        self.activation_post_process(x.detach())
+        return self.take_parameters()
 
-    def _usual_scale(self, x: Tensor) -> Tensor:
-        """LSQ's: twice the mean size of x over the root of the largest code."""
-        size = x.abs().to(torch.promote_types(torch.promote_types(x.dtype, self.scale.dtype), torch.float32))
-        one = torch.ones_like(size)
-        sums = self.scheme.grouping.sums
-        mean = sums(size, one) / sums(one, one)
-        scale = quotient(2 * mean, math.sqrt(self.quant_max))
-        return torch.where(scale > 0, scale, torch.ones_like(scale))
-
-    def _check_start(self) -> None:
-        """That what the first batch set was not lost: fully_shard lends parameters for a forward, fills them again
-        for the next, and does not count that as a change."""
-        assert self._start is not None
-        (written, version, start), self._start = self._start, None
-        if self.scale is not written or version_of(written) != version:
-            return
-        if written.dtype != start.dtype or written.device != start.device:
-            return
-        scale = written.detach()
-        as_made = (scale - 1).abs() < (scale - start).abs()  # a step of the optimizer aside
-        if as_made.any() and (as_made | (start == 1)).all():
-            raise RuntimeError(
-                "FakeQuantize: the scale that the first batch set is lost, as fully_shard does not keep what a forward "
-                "writes; show the model a batch before fully_shard wraps it"
-            )
-
-    def _warn_unset(self) -> None:
-        if self._started() or not has_value(self.initialized):
-            return
-        if bool((self.scale == 1).all()):
-            warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
+    def take_parameters(self) -> tuple[Tensor, Tensor]:
+        """Takes over the observer's scale and zero point, for inputs that it does not see."""
+        scale, zero_point = self.calculate_qparams()
+        set_buffer(self, "scale", scale)
+        set_buffer(self, "zero_point", zero_point)
+        self._has_observed = True
+        return scale, zero_point
 
     def parameters_for(self, x: Tensor) -> Parameters:
-        if self.training and self.is_observing() and x.numel() > 0 and not self._started():
-            _warn_replicas(x)
-            self.set_scale(x)
-        elif not torch.compiler.is_compiling():
-            if self._start is not None and not is_watched():
-                self._check_start()
-            elif x.numel() > 0:
-                self._warn_unset()
-        n = x.numel() // self.scale.numel()
-        if torch.compiler.is_compiling():
-            if not self.training and is_exporting():  # without gradients
-                return Parameters(self.scale, self.zero_point)
-            if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
-                return self._with_scaled_gradients(n)
-        scale: Tensor = self.scale
-        zero_point: Tensor | None = self.zero_point
-        if torch.is_grad_enabled() and not self._on["initialized"]:
-            # Autograd keeps them, and the first batch writes over them.
-            scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()
-        return Parameters(scale, zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
+        if self.is_dynamic:
+            return Parameters(*self.activation_post_process.choose(x.detach()))
+        if self.training and self.is_observing() and x.numel():
+            # These, not the buffers: autograd keeps them, and the next batch writes over the buffers.
+            return Parameters(*self.observe(x))
+        if not self._has_observed and x.numel():
+            self._look()
+        scale, zero_point = self.scale, self.zero_point
+        shape = None if self._has_observed and scale.numel() else self.scheme.grouping.parameter_shape(x.shape)
+        if shape is not None and math.prod(shape) != scale.numel():  # not known yet, or of another weight it is for
+            return Parameters(scale.new_ones(shape), zero_point.new_full(shape, self.scheme.middle))
+        if wants_derivative(x):  # autograd keeps what is used of them, and the next batch writes over it
+            scale = scale.clone()
+            if not self.scheme.centred:
+                zero_point = zero_point.clone()
+        return Parameters(scale, zero_point)
 
-    def _with_scaled_gradients(self, n: int) -> Parameters:
-        """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
-        of the graph, which each size of a batch would compile anew."""
-        factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
-        factor = (1 / factor.sqrt()).to(torch.float32)
-        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point, factor)
-        return Parameters(_Scaled.apply(self.scale, factor), zero_point)
-
-    def _started(self) -> bool:
-        """Whether scales were set: looked into until they were, whoever did it."""
-        if not torch.compiler.is_compiling() and not self._on["initialized"]:
-            self._seen.pop("initialized", None)
-        return self._is_on("initialized")
+    def _look(self) -> None:
+        """Warns where nothing was seen, which one cannot ask in compiled code."""
+        if torch.compiler.is_compiling() or not has_value(self.scale):
+            return
+        self._has_observed = not is_new(self.activation_post_process) or bool((self.scale != 1).any())
+        if not self._has_observed:
+            warnings.warn("FakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
 
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
 
-        self._warn_unset()
-        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.is_faking() else self
+        if not self.is_faking() or self.is_dynamic:
+            return self
+        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        resize_for_loading(self, state_dict, prefix, "scale", "zero_point")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self._has_observed = False
 
     def extra_repr(self) -> str:
-        return (
-            f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
-        )
-
-
-class _Scaled(torch.autograd.Function):
-    """A parameter whose gradient is multiplied by a factor."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(parameter: Tensor, factor: Tensor) -> Tensor:
-        return parameter.view_as(parameter)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (factor,) = ctx.saved_tensors
-        return grad * factor, None
-
-
-def _warn_replicas(x: Tensor) -> None:
-    """Says that the scales of replicas come apart, unless it is a parameter that sets them, which all have alike."""
-    if torch.compiler.is_compiling() or isinstance(x, torch.nn.Parameter):
-        return
-    replica = getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)  # private
-    if replica is not None and replica.process_group.size() > 1:
-        warnings.warn(
-            "FakeQuantize: its scale starts from this process's batch, and stays another than that of the other "
-            "processes; show the model a batch before DistributedDataParallel wraps it",
-            stacklevel=4,
-        )
-
-
-def _kept(low: int, high: int, dtype: Any) -> torch.dtype | None:
-    """What codes from low to high are kept as; None where no type holds them."""
-    for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
-        kept, least, most = code_type("FakeQuantize", candidate)
-        if least <= low and high <= most:
-            return kept
-    if dtype is None:
-        return None
-    raise ValueError(f"FakeQuantize: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}")
+        return f"is_dynamic={self.is_dynamic}, {self.scheme}"

@@ -11,14 +11,14 @@ from ..ops.embedding import embedding
 from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
 from ._linear import Operand, trained_linear
 from .embedding import Embedding
-from .observed_fake_quantize import ObservedFakeQuantize
+from .fake_quantize import FakeQuantize
 from .served import ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 
 
 def _checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
     if by is not None and not isinstance(by, FakeQuantizer):
         owner, kind = type(layer).__name__, type(by).__name__
-        raise TypeError(f"{owner}: {name} is a {kind}; want FakeQuantize, ObservedFakeQuantize or None")
+        raise TypeError(f"{owner}: {name} is a {kind}; want LearnableFakeQuantize, FakeQuantize or None")
     return by
 
 
@@ -26,7 +26,7 @@ def _checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
 class FakeQuantizedLinear(torch.nn.Linear):
     """A torch.nn.Linear for quantization-aware training, whose forward is the product that serving runs.
 
-    ``activation_fake_quantizer`` and ``weight_fake_quantizer`` are FakeQuantize or ObservedFakeQuantize
+    ``activation_fake_quantizer`` and ``weight_fake_quantizer`` are LearnableFakeQuantize or FakeQuantize
     modules, or None for a side that is not quantized. The layer asks them for scale and zero point
     (``parameters_for``) and does not call them: their forward and its hooks do not run. They decide the product:
     - int8 codes with zero points of 0, one scale for the input or one a token, and one for the weight or
@@ -100,14 +100,14 @@ class WeightOnlyLinear(FakeQuantizedLinear):
         symmetric: bool = True,
         **keywords: Any,
     ) -> None:
-        fake = ObservedFakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
+        fake = FakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
         super().__init__(in_features, out_features, bias, *args, weight_fake_quantizer=fake, **keywords)
 
 
 @leaf
 class FakeQuantizedEmbedding(Embedding):
-    """An isobit.nn.Embedding whose weight passes through ``weight_fake_quantizer``, a FakeQuantize or
-    ObservedFakeQuantize module. ``served()``, and convert, keep codes, and dequantize the rows that are
+    """An isobit.nn.Embedding whose weight passes through ``weight_fake_quantizer``, a LearnableFakeQuantize or
+    FakeQuantize module. ``served()``, and convert, keep codes, and dequantize the rows that are
     asked for, with the bits of eval mode. There is no max_norm, which would change the weight below its
     codes, and no sparse gradient: ValueError."""
 

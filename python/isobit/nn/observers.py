@@ -44,7 +44,7 @@ class MinMaxObserver(FollowsData):
     the first batch, as torch.distributed.checkpoint.load and swa_utils.AveragedModel want it, and another is an
     error, of a batch and of a state. Scales are rounded to
     ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
-    FakeQuantize, which asks for it.
+    LearnableFakeQuantize, which asks for it.
 
     ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
     zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric

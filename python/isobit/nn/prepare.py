@@ -10,8 +10,8 @@ import torch
 
 from ._fake_quantizer import FakeQuantizer, check_module
 from .embedding import Embedding
+from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
-from .observed_fake_quantize import ObservedFakeQuantize
 
 Filter = Callable[[torch.nn.Module, str], bool]
 _Types = tuple[type[torch.nn.Module], ...]
@@ -38,8 +38,8 @@ def prepare(
     None stays as it is. ``convert`` is the way on to serving.
 
     Each of the three is a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, a dict of their fields
-    (see ObservedFakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
-    makes a fake-quantizer when called, for each layer one: ``FakeQuantize.with_args(...)``, torch.ao's
+    (see FakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
+    makes a fake-quantizer when called, for each layer one: ``LearnableFakeQuantize.with_args(...)``, torch.ao's
     ``QConfig(...).weight``, a function. ``filter_fn(layer, name)`` picks among the linear layers and embeddings;
     without it, all are taken but those of a subclass.
 
@@ -90,11 +90,11 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
     if callable(given):
         made: Any = given()
     elif isinstance(given, Mapping) or hasattr(given, "dtype"):
-        made = ObservedFakeQuantize.from_config(given, shape=shape)
+        made = FakeQuantize.from_config(given, shape=shape)
     else:
         raise TypeError(f"prepare: got a {type(given).__name__}; want a configuration with a dtype, or a constructor")
     if not isinstance(made, FakeQuantizer):
-        raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want FakeQuantize or ObservedFakeQuantize")
+        raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want LearnableFakeQuantize or FakeQuantize")
     if shape is not None:
         made.expect(shape)
     return made

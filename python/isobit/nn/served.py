@@ -49,7 +49,7 @@ def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
 
 
 class ServedFakeQuantize(FakeQuantizer):
-    """Fake quantization by fixed parameters: what ObservedFakeQuantize and FakeQuantize become.
+    """Fake quantization by fixed parameters: what FakeQuantize and LearnableFakeQuantize become.
 
     ``forward(x)`` has the bits of what it was made from in eval mode."""
 

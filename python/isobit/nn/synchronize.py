@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._fake_quantizer import check_module
+from .fake_quantize import FakeQuantize
 from .histogram_observer import HistogramObserver
-from .observed_fake_quantize import ObservedFakeQuantize
 from .observers import MinMaxObserver, MovingAverageMinMaxObserver
 
 
@@ -32,7 +32,7 @@ def synchronize_observers(module: torch.nn.Module, group: Any = None) -> None:
     every process, and before anything is changed. Switches and learned scales stay as they are."""
     check_module("synchronize_observers", module)
     observers = {name: part for name, part in module.named_modules() if isinstance(part, MinMaxObserver)}
-    fakes = [part for part in module.modules() if isinstance(part, ObservedFakeQuantize) and not part.is_dynamic]
+    fakes = [part for part in module.modules() if isinstance(part, FakeQuantize) and not part.is_dynamic]
     for fake in fakes:
         observer = fake.activation_post_process
         if not isinstance(observer, MinMaxObserver):

@@ -76,7 +76,7 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
 
 
 def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
-    """ObservedFakeQuantize's arguments."""
+    """FakeQuantize's arguments."""
     kept, _, _ = code_type("from_config", fields["dtype"])
     symmetric = _symmetric(fields)
     dynamic = bool(fields["is_dynamic"])
@@ -94,7 +94,7 @@ def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, A
 
 
 def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
-    """FakeQuantize's arguments: what range_learning asks for. A range starts at the first batch's."""
+    """LearnableFakeQuantize's arguments: what range_learning asks for. A range starts at the first batch's."""
     kept, low, high = code_type("from_config", fields["dtype"])
     symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
     for name, want in (("is_dynamic", False), ("scale_precision", torch.float32)):

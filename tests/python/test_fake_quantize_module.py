@@ -1,4 +1,4 @@
-"""ObservedFakeQuantize: beside torch.ao's FakeQuantize, torchao's configurations, and its switches."""
+"""FakeQuantize: beside torch.ao's FakeQuantize, torchao's configurations, and its switches."""
 
 import copy
 import warnings
@@ -8,16 +8,16 @@ import isobit
 import pytest
 import torch
 import torch.ao.quantization as ao
-from isobit.nn import FakeQuantize, ObservedFakeQuantize
+from isobit.nn import FakeQuantize, LearnableFakeQuantize
 from kit import assert_same, draw
 
 SYMMETRIC = torch.per_tensor_symmetric
 
 
 @pytest.mark.parametrize("keywords", ({}, {"dtype": torch.qint8, "reduce_range": True}, {"averaging_constant": 0.5}))
-def test_observed_fake_quantize_is_torch_aos(keywords):
+def test_fake_quantize_is_torch_aos(keywords):
     """With rounding=reciprocal, bit for bit but for the sign of zeros: results, gradients, state."""
-    ours, theirs = ObservedFakeQuantize(**keywords, rounding="reciprocal"), ao.FakeQuantize(**keywords)
+    ours, theirs = FakeQuantize(**keywords, rounding="reciprocal"), ao.FakeQuantize(**keywords)
     for seed in range(3):
         x, y = (draw(6, 7, seed=seed).requires_grad_() for _ in range(2))
         a, b = ours(x), theirs(y)
@@ -26,11 +26,11 @@ def test_observed_fake_quantize_is_torch_aos(keywords):
         assert torch.equal(x.grad, y.grad)
     assert_same(ours.scale.reshape(1), theirs.scale)
     theirs.disable_observer()
-    other = ObservedFakeQuantize(**keywords, rounding="reciprocal")
+    other = FakeQuantize(**keywords, rounding="reciprocal")
     other.load_state_dict(theirs.state_dict())
     assert not other.observer_enabled
     assert torch.equal(other(x), theirs(x))
-    fresh = ObservedFakeQuantize(**keywords, rounding="reciprocal")
+    fresh = FakeQuantize(**keywords, rounding="reciprocal")
     fresh.load_state_dict(ao.FakeQuantize(**keywords).state_dict())
     assert fresh.activation_post_process.is_new() and fresh.observer_enabled
 
@@ -43,18 +43,18 @@ def test_observers_of_torch_ao_can_be_used():
         ao.HistogramObserver.with_args(qscheme=SYMMETRIC),
         ao.PerChannelMinMaxObserver.with_args(dtype=torch.qint8, ch_axis=1),
     ):
-        ours, theirs = ObservedFakeQuantize(observer), ao.FakeQuantize(observer)
+        ours, theirs = FakeQuantize(observer), ao.FakeQuantize(observer)
         y = ours(x)
         theirs(x)
         assert_same(ours.scale, theirs.scale)
         assert (y - theirs(x)).abs().max() <= theirs.scale.max()
         assert_same(isobit.nn.convert(ours)(x), ours.eval()(x))
     with pytest.raises(ValueError, match="qscheme is torch.per_channel_affine_float_qparams; want one of"):
-        ObservedFakeQuantize(ao.PerChannelMinMaxObserver, qscheme=torch.per_channel_affine_float_qparams)
+        FakeQuantize(ao.PerChannelMinMaxObserver, qscheme=torch.per_channel_affine_float_qparams)
     with pytest.raises(TypeError, match="cannot be dynamic"):
-        ObservedFakeQuantize(ao.HistogramObserver, is_dynamic=True)
+        FakeQuantize(ao.HistogramObserver, is_dynamic=True)
     with pytest.raises(TypeError, match="observer is a Linear"):
-        ObservedFakeQuantize(lambda: torch.nn.Linear(2, 2))
+        FakeQuantize(lambda: torch.nn.Linear(2, 2))
 
 
 def test_from_config():
@@ -72,7 +72,7 @@ def test_from_config():
     )
     s, _ = isobit.choose_qparams_per_channel_group(x, 4, quant_min=-8, quant_max=7)
     want = isobit.fake_quantize_per_channel_group_affine(x, s, None, -8, 7, 4)
-    of = ObservedFakeQuantize.from_config
+    of = FakeQuantize.from_config
     assert_same(of(config)(x), want)
     assert_same(of(dtype="int4", group_size=4)(x), want)
     assert_same(of(dtype="int4", granularity="per_group", group_size=4, is_symmetric=True)(x), want)
@@ -122,7 +122,7 @@ def test_from_config():
 
 
 def test_a_scale_has_the_type_of_the_data():
-    x, fake = draw(64, 16), ObservedFakeQuantize(dtype=torch.qint8, averaging_constant=1.0)
+    x, fake = draw(64, 16), FakeQuantize(dtype=torch.qint8, averaging_constant=1.0)
     fake(x)
     for dtype in (torch.bfloat16, torch.float64, torch.float32):
         y = fake.to(dtype).train()(x.to(dtype))
@@ -130,7 +130,7 @@ def test_a_scale_has_the_type_of_the_data():
 
 
 def test_switches():
-    fake = ObservedFakeQuantize(quant_min=-128, quant_max=127, dtype=torch.int8, averaging_constant=0.5)
+    fake = FakeQuantize(quant_min=-128, quant_max=127, dtype=torch.int8, averaging_constant=0.5)
     with pytest.warns(UserWarning, match="nothing yet"):
         assert_same(fake.eval()(torch.tensor([1.2, 300.0])), torch.tensor([1.0, 127.0]))
     given = copy.deepcopy(fake)
@@ -148,7 +148,7 @@ def test_switches():
     assert fake.scale > parameters[0]
     scale = fake.scale.clone()
     fake.eval()(x * 9)
-    model = torch.nn.Sequential(fake, FakeQuantize()).train().apply(isobit.nn.disable_observer)
+    model = torch.nn.Sequential(fake, LearnableFakeQuantize()).train().apply(isobit.nn.disable_observer)
     model(x * 9)
     assert not model[1].initialized
     assert_same(fake.scale, scale)
@@ -158,7 +158,7 @@ def test_switches():
     assert model(x * 9) is not x and fake.scale > scale and model[1].initialized
     state = copy.deepcopy(model.state_dict())
     model.apply(isobit.nn.enable_fake_quant)
-    other = torch.nn.Sequential(ObservedFakeQuantize(dtype=torch.int8), FakeQuantize())
+    other = torch.nn.Sequential(FakeQuantize(dtype=torch.int8), LearnableFakeQuantize())
     other.load_state_dict(state)
     assert not other[0].fake_quant_enabled and other[0].observer_enabled
     other.apply(isobit.nn.enable_fake_quant)
@@ -170,7 +170,7 @@ def test_range_learning():
         block_size = (2, 8)
 
     x = draw(4, 16) + 1e-3
-    of = ObservedFakeQuantize.from_config
+    of = FakeQuantize.from_config
     learn = {"range_learning": True, "is_dynamic": False}
     for where, name, at in (
         ({"group_size": 8}, "per_channel_group", (8,)),
@@ -180,7 +180,7 @@ def test_range_learning():
     ):
         for symmetric in (True, False):
             fake = of(**{"dtype": "int4", **where, **learn}, is_symmetric=symmetric, shape=x.shape)
-            assert isinstance(fake, FakeQuantize) and (fake.zero_point is None) == symmetric
+            assert isinstance(fake, LearnableFakeQuantize) and (fake.zero_point is None) == symmetric
             if name == "per_tensor":
                 fake(torch.empty(0, 16))  # sets nothing
             fake(x), fake(x * 5)  # the first sets all
@@ -213,7 +213,7 @@ def test_range_learning():
             of(**{"dtype": "int4", "group_size": 8, "shape": x.shape, **learn, **bad})
     for message, bad in (("start is 'now'", {"start": "now"}), ("wants learn_zero_point=True", {"start": "min_max"})):
         with pytest.raises(ValueError, match=message):
-            FakeQuantize(0, 15, **bad)
+            LearnableFakeQuantize(0, 15, **bad)
 
 
 @pytest.mark.parametrize("symmetric", (True, False))
@@ -226,7 +226,7 @@ def test_range_learning_is_torchaos(symmetric):
     learn = {"range_learning": True, "is_dynamic": False, "zero_point_precision": torch.float32}
     config = qat.IntxFakeQuantizeConfig(torch.int4, group_size=8, is_symmetric=symmetric, **learn)
     x, dy = draw(4, 16), draw(4, 16, seed=1)
-    ours, theirs = ObservedFakeQuantize.from_config(config, shape=x.shape), IntxFakeQuantizer(config)
+    ours, theirs = FakeQuantize.from_config(config, shape=x.shape), IntxFakeQuantizer(config)
     theirs._initialized = True
     ours(x), theirs(x)
     with torch.no_grad():
