@@ -185,7 +185,7 @@ func typeList(types []tensor.DType) string {
 
 func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 	o := pl.problem.op
-	everywhere := o.close == nil || !o.close(&pl.problem)
+	everywhere := o.machineDependent == nil || !o.machineDependent(&pl.problem)
 	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, everywhere}
 }
 

@@ -25,8 +25,9 @@ type op struct {
 	grouping func(p *Problem) (grouping, error)
 	base     string
 	groups   string // of an op over grouped elements: which elements are a group
-	// close reports whether some bits of a problem are a processor's own; nil: none are.
-	close func(p *Problem) bool
+	// machineDependent reports whether the last bits of a problem depend on the
+	// processor, so that those of another are only close; nil: they never do.
+	machineDependent func(p *Problem) bool
 	// rows names the rows of the op's table, for the support matrix.
 	rows func() []string
 }
