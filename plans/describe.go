@@ -80,6 +80,8 @@ func (p *Problem) accumulates() bool { return p.op.hasAttr("accumulate") && p.bo
 type SupportOp struct {
 	Op         string        `json:"op"`
 	Doc        string        `json:"doc"`
+	Formulas   []string      `json:"formulas"` // of each output, in the order of args
+	Numerics   []int         `json:"numerics"` // the sections of NUMERICS.md that say which bits
 	Category   Category      `json:"category"`
 	Args       []SupportArg  `json:"args"`
 	Attributes []SupportAttr `json:"attributes"`
@@ -115,7 +117,7 @@ type SupportAttr struct {
 func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportOp{Op: o.name, Doc: o.doc, Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportOp{Op: o.name, Doc: o.doc, Formulas: slices.Clone(o.formulas), Numerics: slices.Clone(o.sections), Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
 		for k := range o.args {
 			of := &o.args[k]
 			a := SupportArg{

@@ -19,6 +19,10 @@ const renormRows = 64
 var embeddingRenorm = op{
 	name: "embedding_renorm", category: Embedding,
 	doc: "Scales those rows of a table that indices name down to max_norm, whose norm exceeds it.",
+	formulas: []string{
+		"weight[r] = weight[r] * (max_norm / (norm + 1e-7)) where norm > max_norm, norm = sum(|weight[r]|^norm_type)^(1 / norm_type)",
+	},
+	sections: []int{5, 4},
 	args: []arg{
 		{name: "weight", out: true, inout: true, shaped: true, allow: floats, form: "[V, D]", doc: "the table, whose rows are scaled in place"},
 		{name: "indices", shaped: true, allow: indices, form: "any", doc: "the rows that are looked at, each once"},

@@ -10,7 +10,9 @@ import (
 // from a problem, and how a plan runs. The table of ops is in ops.go.
 type op struct {
 	name     string
-	doc      string // what it computes, as a sentence
+	doc      string   // what it computes, as a sentence
+	formulas []string // of each output, in the order of args
+	sections []int    // of NUMERICS.md, which says what the formulas leave open: orders of sums, roundings, corners
 	category Category
 	args     []arg
 	attrs    []attr
