@@ -10,8 +10,8 @@ import (
 type Description struct {
 	Problem       string        `json:"problem"`
 	Category      Category      `json:"category"`
-	Row           string        `json:"row"` // SKU.Row
-	Arch          string        `json:"arch"`
+	Row           string        `json:"row"`  // SKU.Row
+	Arch          string        `json:"arch"` // SKU.Arch
 	WorkspaceSize int64         `json:"workspace_size"`
 	Args          []ArgInfo     `json:"args"`
 	Guarantee     GuaranteeInfo `json:"precision_guarantee"`
@@ -112,8 +112,8 @@ type SupportAttr struct {
 	Doc     string   `json:"doc"`
 }
 
-// Support lists every op with the types, devices and rows that it has. It is
-// read off the tables that plans are selected from.
+// Support lists every op with its formulas and the types, devices and rows that
+// it has. It is read off the tables that plans are selected from.
 func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
