@@ -151,11 +151,11 @@ type Window struct {
 
 // Attr holds an operation's attributes; each operation reads its own.
 type Attr struct {
-	Axis         int     // one dimension
-	Axes         []int   // several; nil for all
-	Shape        []int64 // of the result
-	Starts       []int   // of a slice, for each dimension
-	Steps        []int
+	Axis         int          // one dimension
+	Axes         []int        // several; nil for all
+	Shape        []int64      // of the result
+	Starts       []int        // of a slice, for each dimension
+	Steps        []int        // of a slice, likewise
 	Floats       [6]float64   // numbers
 	Seed         uint64       // of random numbers
 	DType        tensor.DType // of the result

@@ -125,17 +125,18 @@ func (x Float[B]) Embedding(indices Int[B]) Float[B] {
 type SampleMode struct {
 	Mode         string // bilinear (the default), nearest or bicubic
 	Padding      string // zeros (the default), border or reflection
-	AlignCorners bool
+	AlignCorners bool   // -1 and 1 are the centres of the outermost pixels, not their edges
 }
 
 // GridSample reads the images x [n, c, h, w] at the places of a grid
-// [n, oh, ow, 2], where -1 and 1 are the edges.
+// [n, oh, ow, 2], x first, from -1 to 1: [n, c, oh, ow]. Or volumes
+// [n, c, d, h, w] at those of a grid [n, od, oh, ow, 3].
 func (x Float[B]) GridSample(grid Float[B], m SampleMode) Float[B] {
 	return Float[B]{x.run(OpGridSample, &Attr{Mode: m.Mode, Padding: m.Padding, AlignCorners: m.AlignCorners}, grid.Tensor)}
 }
 
-// AffineGrid turns maps theta [n, 2, 3] into a grid for images of the shape
-// [n, c, h, w].
+// AffineGrid turns maps theta [n, 2, 3] into a grid [n, h, w, 2] for images of
+// the shape [n, c, h, w]; or [n, 3, 4] into [n, d, h, w, 3] for volumes.
 func (x Float[B]) AffineGrid(alignCorners bool, shape ...int) Float[B] {
 	return Float[B]{x.run(OpAffineGrid, &Attr{Shape: wide(slices.Clone(shape)), AlignCorners: alignCorners})}
 }

@@ -333,7 +333,8 @@ typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t ma
 ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
 
 /* Writes what runs where as JSON: a list of operations with their arguments
- * (dtypes, shapes, defaults), attributes, devices and rows, and what each is.
+ * (dtypes, shapes, defaults), attributes, formulas, sections of NUMERICS.md,
+ * devices and rows, and what each is.
  * buf, size and needed as in isobit_plan_describe. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 

@@ -16,6 +16,10 @@ var alignAttr = attr{
 var affineGrid = op{
 	name: "affine_grid", category: Sampling,
 	doc: "A grid for grid_sample: evenly spread places, mapped by a matrix.",
+	formulas: []string{
+		"grid = (t0 * bx + t1 * by) + t2 for each row t of theta, bx = (2x + 1) / W - 1, or 2x / (W - 1) - 1 with align_corners, likewise by; of volumes ((t0 * bx + t1 * by) + t2 * bz) + t3",
+	},
+	sections: []int{6},
 	args: []arg{
 		{name: "theta", shaped: true, allow: floats, form: "[N, 2, 3] or [N, 3, 4]", doc: "a matrix for each image"},
 		{name: "grid", out: true, shaped: true, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the places, in theta's type"},

@@ -14,6 +14,10 @@ import (
 var affineGridBackward = op{
 	name: "affine_grid_backward", category: Sampling,
 	doc: "The gradient of theta.",
+	formulas: []string{
+		"grad_theta = sum(grad_grid * b) over positions, for each coordinate of grad_grid and each b of bx, by, (bz,) 1",
+	},
+	sections: []int{6, 4},
 	args: []arg{
 		{name: "grad_grid", shaped: true, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the gradient of grid"},
 		{name: "grad_theta", out: true, allow: floats, defaultType: same("grad_grid"), form: "[N, 2, 3] or [N, 3, 4]", doc: "the gradient of theta, in grad_grid's type"},

@@ -5,7 +5,11 @@ import "github.com/isobit-ml/isobit/cpu"
 // dequantize maps codes to floats.
 var dequantize = groupedOp{
 	name: "dequantize",
-	doc:  "The numbers that codes stand for: (q - zero_point) * scale.",
+	doc:  "The numbers that codes stand for.",
+	formulas: []string{
+		"y = (q - zero_point) * scale",
+	},
+	sections: []int{3},
 	args: []arg{
 		{name: "q", shaped: true, allow: anyCodes, doc: "the codes, taken as they are, also beyond qmin and qmax"}, scaleArg, zeroPointArg,
 		{name: "y", out: true, allow: floats, doc: "the numbers that they stand for"},

@@ -10,6 +10,12 @@ import (
 var dequantizeBackward = groupedOp{
 	name: "dequantize", suffix: "_backward",
 	doc: "The gradients of codes, scale and zero point; at least one of the outputs is wanted.",
+	formulas: []string{
+		"grad_input = grad_output * scale",
+		"grad_scale = sum(grad_output * (q - zero_point))",
+		"grad_zero_point = 0 - scale * sum(grad_output)",
+	},
+	sections: []int{3, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of y"},
 		{name: "q", optional: true, allow: anyCodes, defaultType: fixed(tensor.S8), doc: "the codes; needed for grad_scale alone"}, scaleArg, zeroPointArg,

@@ -10,8 +10,8 @@ import (
 type Description struct {
 	Problem       string        `json:"problem"`
 	Category      Category      `json:"category"`
-	Row           string        `json:"row"` // SKU.Row
-	Arch          string        `json:"arch"`
+	Row           string        `json:"row"`  // SKU.Row
+	Arch          string        `json:"arch"` // SKU.Arch
 	WorkspaceSize int64         `json:"workspace_size"`
 	Args          []ArgInfo     `json:"args"`
 	Guarantee     GuaranteeInfo `json:"precision_guarantee"`
@@ -80,6 +80,8 @@ func (p *Problem) accumulates() bool { return p.op.hasAttr("accumulate") && p.bo
 type SupportOp struct {
 	Op         string        `json:"op"`
 	Doc        string        `json:"doc"`
+	Formulas   []string      `json:"formulas"` // of each output, in the order of args
+	Numerics   []int         `json:"numerics"` // the sections of NUMERICS.md that say which bits
 	Category   Category      `json:"category"`
 	Args       []SupportArg  `json:"args"`
 	Attributes []SupportAttr `json:"attributes"`
@@ -110,12 +112,12 @@ type SupportAttr struct {
 	Doc     string   `json:"doc"`
 }
 
-// Support lists every op with the types, devices and rows that it has. It is
-// read off the tables that plans are selected from.
+// Support lists every op with its formulas and the types, devices and rows that
+// it has. It is read off the tables that plans are selected from.
 func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportOp{Op: o.name, Doc: o.doc, Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportOp{Op: o.name, Doc: o.doc, Formulas: slices.Clone(o.formulas), Numerics: slices.Clone(o.sections), Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
 		for k := range o.args {
 			of := &o.args[k]
 			a := SupportArg{

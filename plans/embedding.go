@@ -18,6 +18,10 @@ var boundsAttr = attr{
 var embedding = op{
 	name: "embedding", category: Embedding,
 	doc: "Copies the rows of a table that indices name.",
+	formulas: []string{
+		"y[i] = weight[indices[i]]",
+	},
+	sections: []int{5},
 	args: []arg{
 		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
 		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight"},

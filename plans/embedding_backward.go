@@ -21,6 +21,10 @@ var (
 var embeddingBackward = op{
 	name: "embedding_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients at the positions whose index named it.",
+	formulas: []string{
+		"grad_weight[r] = sum(grad_output[i]) over positions i with indices[i] = r",
+	},
+	sections: []int{5, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "indices', then D", doc: "the gradient of y"},
 		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight; those that name none are left out"},

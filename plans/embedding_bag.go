@@ -14,6 +14,11 @@ import (
 var embeddingBag = op{
 	name: "embedding_bag", category: Embedding,
 	doc: "Sums the rows that the indices of each bag name, or takes their mean or, column by column, the largest.",
+	formulas: []string{
+		"y[b] = sum(weight[indices[i]] * per_sample_weights[i]) over positions i of bag b; mean: divided by how many; max: the largest",
+		"chosen[b] = the i that y[b] came from, -1 in a bag without rows",
+	},
+	sections: []int{5, 4},
 	args: []arg{
 		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
 		bagIndicesArg,

@@ -18,6 +18,10 @@ import (
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients of the bags whose indices named it.",
+	formulas: []string{
+		"grad_weight[r] = sum(grad_output[b] * per_sample_weights[i]) over positions i with indices[i] = r, b being the bag of i; mean: grad_output[b] divided by how many b has; max: where chosen[b] = i",
+	},
+	sections: []int{5, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[B, D]", doc: "the gradient of y"},
 		bagIndicesArg,

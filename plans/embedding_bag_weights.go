@@ -10,6 +10,10 @@ import (
 var embeddingBagWeights = op{
 	name: "embedding_bag_per_sample_weights_backward", category: Embedding,
 	doc: "The gradient of per_sample_weights: the product of each bag's gradient and the row that the index names.",
+	formulas: []string{
+		"grad_per_sample_weights[i] = sum(grad_output[b] * weight[indices[i]]) over columns, b being the bag of i",
+	},
+	sections: []int{5, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats, form: "[B, D]", doc: "the gradient of y, in weight's type"},
 		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},

@@ -9,6 +9,10 @@ const fakeQuantizeRange = 1 << 23
 var fakeQuantize = groupedOp{
 	name: "fake_quantize",
 	doc:  "Quantize and dequantize in one pass.",
+	formulas: []string{
+		"y = (q - zero_point) * scale, q being quantize's",
+	},
+	sections: []int{3},
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"}, scaleArg, zeroPointArg,
 		{name: "y", out: true, allow: floats, defaultType: same("x"), doc: "the numbers that their codes stand for, in x's type"},
@@ -25,6 +29,12 @@ var fakeQuantize = groupedOp{
 var fakeQuantizeBackward = groupedOp{
 	name: "fake_quantize", suffix: "_backward",
 	doc: "The straight-through gradient of fake_quantize, and LSQ's gradients of scale and zero point; at least one of the outputs is wanted.",
+	formulas: []string{
+		"grad_input = grad_output where qmin <= rint(x / scale) + zero_point <= qmax (inside), else 0",
+		"grad_scale = sum(grad_output * e) * grad_factor, e = rint(x / scale) - x / scale inside, qmin - zero_point below, qmax - zero_point above",
+		"grad_zero_point = (0 - scale * sum(grad_output below or above)) * grad_factor",
+	},
+	sections: []int{3, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of y"},
 		{name: "x", allow: floats, defaultType: same("grad_output"), doc: "the numbers, in grad_output's type"}, scaleArg, zeroPointArg,

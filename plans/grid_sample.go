@@ -32,6 +32,10 @@ const (
 var gridSample = op{
 	name: "grid_sample", category: Sampling,
 	doc: "Reads images, or volumes, at the places that a grid names.",
+	formulas: []string{
+		"y = sum(input[tap] * w[tap]) over the taps around x = ((gx + 1) * W - 1) / 2, or ((gx + 1) / 2) * (W - 1) with align_corners, likewise y and z",
+	},
+	sections: []int{6},
 	args: []arg{
 		{name: "input", shaped: true, compact: readsMuch, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
 		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places, x first, -1 to 1; in input's type, or f32 beside 16 bits"},

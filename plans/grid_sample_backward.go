@@ -23,6 +23,11 @@ const (
 var gridSampleBackward = op{
 	name: "grid_sample_backward", category: Sampling,
 	doc: "The gradients of input and grid; at least one of them is wanted.",
+	formulas: []string{
+		"grad_input[pixel] = sum(grad_output * w[tap]) over the taps that are this pixel",
+		"grad_grid = sum(grad_output * slope of y along an axis) over channels, times W / 2, or (W - 1) / 2 with align_corners, likewise H and D; nearest: 0",
+	},
+	sections: []int{6, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: readsUpstream, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchBackward, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},

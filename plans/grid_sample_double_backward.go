@@ -22,6 +22,12 @@ const (
 var gridSampleDoubleBackward = op{
 	name: "grid_sample_double_backward", category: Sampling,
 	doc: "The gradients of grid_sample_backward's inputs, given those of its results; at least one output is wanted.",
+	formulas: []string{
+		"grad_grad_output = dL/d(grad_output), L = sum(d_input * grad_grad_input) + sum(d_grid * grad_grad_grid), d_input and d_grid being grid_sample_backward's results",
+		"grad_input = dL/d(input)",
+		"grad_grid = dL/d(grid)",
+	},
+	sections: []int{6, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchTwice, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},

@@ -46,9 +46,11 @@ func rangeAnd(further ...attr) []attr {
 
 // groupedOp is an op over grouped elements before its granularity is known.
 type groupedOp struct {
-	name, suffix string // around the granularity, such as "quantize" and "_backward"
-	doc          string // op's
-	args         []arg  // the first decides the shape
+	name, suffix string   // around the granularity, such as "quantize" and "_backward"
+	doc          string   // op's
+	formulas     []string // op's
+	sections     []int    // op's
+	args         []arg    // the first decides the shape
 	attrs        []attr
 	// in, out and groupOut name the kernel's operands; see newGroupedPlan.
 	in, out, groupOut []string
@@ -65,7 +67,7 @@ type groupedOp struct {
 func (o groupedOp) at(g granularity) op {
 	made := op{
 		name: o.name + "_" + g.suffix + o.suffix, category: Quantization,
-		doc: o.doc, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
+		doc: o.doc, formulas: o.formulas, sections: o.sections, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
 	}
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})

@@ -14,6 +14,10 @@ import (
 var matmul = op{
 	name: "matmul", category: Linear,
 	doc: "The product of two matrices, or of each pair in a batch of them, and a bias.",
+	formulas: []string{
+		"y[m, n] = acc + bias[n], acc = fma(input[m, k], other[k, n], acc) over k in turn, from 0",
+	},
+	sections: []int{8},
 	args: []arg{
 		{name: "input", shaped: true, allow: floats, form: "[M, K] or [B, M, K]", doc: "the left factor"},
 		{name: "other", shaped: true, allow: floats, form: "[K, N] or [B, K, N]", doc: "the right factor; the weight of a linear layer, [N, K], comes with its strides exchanged"},

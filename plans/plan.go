@@ -43,7 +43,7 @@ type Plan interface {
 	// CanImplement checks the arguments against the problem: number, types,
 	// shapes, devices, bounds of memory, overlap, values. Of a View on
 	// tensor.Meta, which has no memory, type and shape are checked; with one
-	// among them, values are not.
+	// among them, values are not. Its errors are of the kind InvalidArgument.
 	CanImplement(args []tensor.View) error
 	// WorkspaceSize returns the bytes that Run needs, exactly.
 	WorkspaceSize() int64
@@ -53,7 +53,8 @@ type Plan interface {
 	PrecisionGuarantee() PrecisionGuarantee
 	// Run checks the arguments, then computes. Outputs are written only if
 	// there is no error, and read first only where Describe says "inout".
-	// Absent optional arguments are zero Views.
+	// Absent optional arguments are zero Views. Errors are of the kinds
+	// InvalidArgument, WorkspaceTooSmall and DeviceError.
 	Run(stream Stream, workspace []byte, args []tensor.View) error
 }
 
@@ -185,7 +186,7 @@ func typeList(types []tensor.DType) string {
 
 func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 	o := pl.problem.op
-	everywhere := o.close == nil || !o.close(&pl.problem)
+	everywhere := o.machineDependent == nil || !o.machineDependent(&pl.problem)
 	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, everywhere}
 }
 

@@ -29,8 +29,8 @@ type Problem struct {
 	attrs  []any          // by op.attrs
 }
 
-// Parse reads a problem's text and checks it. With an error it returns the zero
-// Problem, which Select refuses.
+// Parse reads a problem's text and checks it. With an error, of the kind
+// InvalidProblem, it returns the zero Problem, which Select refuses.
 func Parse(text string) (Problem, error) {
 	fields := strings.Split(text, " ")
 	o := opByName(fields[0])

@@ -27,13 +27,24 @@ var (
 	}
 )
 
+// The formulas of what is chosen.
+const (
+	formulaOfScale     = "scale = max|x| / qmax, or (hi - lo) / (qmax - qmin) with symmetric=false, lo = min(0, min x), hi = max(0, max x); 1 where that is 0"
+	formulaOfZeroPoint = "zero_point = 0, or clamp(rint(qmin - lo / scale), qmin, qmax) with symmetric=false"
+)
+
 // chooseQParams computes scale and zero point from the range of each group.
 var chooseQParams = groupedOp{
-	name:  "choose_qparams",
-	doc:   "A scale, and if wanted a zero point, for the range of each group.",
-	args:  []arg{{name: "x", shaped: true, allow: floats, doc: "the numbers"}, chosenScaleArg, chosenZeroArg},
-	attrs: rangeAnd(symmetricAttr),
-	in:    []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
+	name: "choose_qparams",
+	doc:  "A scale, and if wanted a zero point, for the range of each group.",
+	formulas: []string{
+		formulaOfScale,
+		formulaOfZeroPoint,
+	},
+	sections: []int{3},
+	args:     []arg{{name: "x", shaped: true, allow: floats, doc: "the numbers"}, chosenScaleArg, chosenZeroArg},
+	attrs:    rangeAnd(symmetricAttr),
+	in:       []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
 	infer: checkChosen,
 	rows:  namesOf(cpu.MinMax),
 	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
@@ -127,6 +138,12 @@ func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
 var dynamicQuantize = groupedOp{
 	name: "dynamic_quantize",
 	doc:  "choose_qparams and quantize in one pass.",
+	formulas: []string{
+		"q = clamp(rint(x / scale) + zero_point, qmin, qmax)",
+		formulaOfScale,
+		formulaOfZeroPoint,
+	},
+	sections: []int{3},
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"},
 		{name: "q", out: true, allow: either(codes, wider), doc: "their codes"}, chosenScaleArg, chosenZeroArg,

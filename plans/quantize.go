@@ -5,7 +5,11 @@ import "github.com/isobit-ml/isobit/cpu"
 // quantize maps x to codes; see NUMERICS.md, section 3.
 var quantize = groupedOp{
 	name: "quantize",
-	doc:  "The codes of numbers: clamp(rint(x / scale) + zero_point, qmin, qmax).",
+	doc:  "The codes of numbers.",
+	formulas: []string{
+		"q = clamp(rint(x / scale) + zero_point, qmin, qmax); of f8 codes clamp(x / scale, qmin, qmax), rounded",
+	},
+	sections: []int{3},
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, doc: "the numbers"}, scaleArg, zeroPointArg,
 		{name: "q", out: true, allow: anyCodes, doc: "their codes"},
@@ -30,7 +34,11 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan
 // quantizeBackward is the straight-through estimate.
 var quantizeBackward = groupedOp{
 	name: "quantize", suffix: "_backward",
-	doc: "The straight-through gradient of quantize: grad_output / scale where x is within the range, else 0.",
+	doc: "The straight-through gradient of quantize.",
+	formulas: []string{
+		"grad_input = grad_output / scale where qmin <= rint(x / scale) + zero_point <= qmax, else 0",
+	},
+	sections: []int{3},
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats, doc: "the gradient of the codes, in a float type"},
 		{name: "x", allow: floats, defaultType: same("grad_output"), doc: "the numbers that were quantized"}, scaleArg, zeroPointArg,

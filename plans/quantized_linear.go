@@ -10,6 +10,10 @@ import (
 var quantizedLinear = op{
 	name: "quantized_linear", category: Linear,
 	doc: "A linear layer of codes: exact integer products of x and weight, scaled once, and a bias.",
+	formulas: []string{
+		"y[m, n] = float(sum(x[m, k] * weight[n, k])) * (x_scale[m] * weight_scale[n]) + bias[n], the sum over k exact",
+	},
+	sections: []int{7},
 	args: []arg{
 		{name: "x", shaped: true, allow: []tensor.DType{tensor.S8}, form: "[M, K]", doc: "the codes of the activations"},
 		{name: "x_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[M]", doc: "a scale for each row of x"},

@@ -10,7 +10,9 @@ import (
 // from a problem, and how a plan runs. The table of ops is in ops.go.
 type op struct {
 	name     string
-	doc      string // what it computes, as a sentence
+	doc      string   // what it computes, as a sentence
+	formulas []string // of each output, in the order of args
+	sections []int    // of NUMERICS.md, which says what the formulas leave open: orders of sums, roundings, corners
 	category Category
 	args     []arg
 	attrs    []attr
@@ -25,8 +27,9 @@ type op struct {
 	grouping func(p *Problem) (grouping, error)
 	base     string
 	groups   string // of an op over grouped elements: which elements are a group
-	// close reports whether some bits of a problem are a processor's own; nil: none are.
-	close func(p *Problem) bool
+	// machineDependent reports whether the last bits of a problem depend on the
+	// processor, so that those of another are only close; nil: they never do.
+	machineDependent func(p *Problem) bool
 	// rows names the rows of the op's table, for the support matrix.
 	rows func() []string
 }

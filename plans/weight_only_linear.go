@@ -14,6 +14,10 @@ import (
 var weightOnlyLinear = op{
 	name: "weight_only_linear", category: Linear,
 	doc: "A linear layer whose weights are codes, in groups along K.",
+	formulas: []string{
+		"y[m, n] = sum(x[m, k] * w[n, k]) + bias[n] over k, w = (weight - weight_zero_point) * weight_scale of the group of k",
+	},
+	sections: []int{7, 4},
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, form: "[M, K]", doc: "the activations"},
 		{name: "weight", shaped: true, allow: codes, form: "[N, K]", doc: "the codes of the weights"},

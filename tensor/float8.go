@@ -17,7 +17,8 @@ var float8s = [Count]float8{
 }
 
 // RoundFloat8 rounds v to the nearest value of an 8-bit float type, ties to
-// even; beyond the largest finite value it gives that value.
+// even; beyond the largest finite value it gives that value, with v's sign. A NaN
+// stays one.
 func RoundFloat8(d DType, v float64) float64 {
 	f := &float8s[d]
 	if v != v || v == 0 {

@@ -56,7 +56,7 @@ type View struct {
 	// Low and High bound the memory around Data that may be touched, in bytes
 	// from Data: [Low, High). Both zero means unknown (a DLPack tensor).
 	Low, High int64
-	ReadOnly  bool
+	ReadOnly  bool // a plan refuses it as an output
 }
 
 // Element lists the Go types of a View's elements.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +27,7 @@ A problem is a line of text: the op, then keys with values in any order, separat
 - An *inout* is read and written; with accumulate=true outputs are, too.
 - **Attributes** without a default are required.
 - Every op also takes ` + "`device=cuda:N`" + `; without it tensors lie in the memory of the CPU.
+- **Formulas** are for reading: one for each output, ` + "`rint`" + ` rounding to the nearest whole number, ties to even. An absent argument has no term. The sections of NUMERICS.md that an op links to say how each step rounds, in which order sums are added up, and what becomes of infinities and NaN.
 
 ## Groups
 Which elements share a scale and a zero point, by the op's name. These attributes come with the name, and are required.
@@ -57,19 +59,50 @@ func TestSupportReferenceExamples(t *testing.T) {
 	require.Len(t, seen, len(plans.OpNames()))
 }
 
-// Every op, argument and attribute says in a line what it is.
+// Every op, argument and attribute says in a line what it is, every output has
+// its formula, and what the formula leaves open is a section of NUMERICS.md.
 func TestSupportSaysWhatThingsAre(t *testing.T) {
+	sections := numericsSections(t)
 	for _, o := range plans.Support() {
 		require.Regexp(t, `^[A-Za-z].*\.$`, o.Doc, o.Op)
+		require.NotEmpty(t, o.Numerics, o.Op)
+		for _, number := range o.Numerics {
+			require.Contains(t, sections, number, o.Op)
+		}
+		formulas := o.Formulas
 		for _, a := range o.Args {
+			if a.Direction != "in" {
+				require.NotEmpty(t, formulas, o.Op+" "+a.Name)
+				require.Regexp(t, `^`+a.Name+`(\[[\w, ]+\])? = [^`+"`"+`]*[^.`+"`"+`]$`, formulas[0], o.Op+" "+a.Name)
+				formulas = formulas[1:]
+			}
 			require.Regexp(t, `^[\w ].*[^.]$`, a.Doc, o.Op+" "+a.Name)
 			require.NotEmpty(t, a.Shape, o.Op+" "+a.Name)
 		}
+		require.Empty(t, formulas, o.Op)
 		for _, a := range o.Attributes {
 			require.Regexp(t, `^[\w\[].*[^.]$`, a.Doc, o.Op+" "+a.Name)
 			require.NotEmpty(t, a.Type, o.Op+" "+a.Name)
 		}
 	}
+}
+
+// numericsSections returns the titles of NUMERICS.md's sections by number.
+func numericsSections(t *testing.T) map[int]string {
+	t.Helper()
+	titles := map[int]string{}
+	for _, m := range regexp.MustCompile(`(?m)^## ((\d+)\. .+)$`).FindAllStringSubmatch(readRoot(t, "NUMERICS.md"), -1) {
+		number, err := strconv.Atoi(m[2])
+		require.NoError(t, err)
+		titles[number] = m[1]
+	}
+	return titles
+}
+
+// anchorOf returns the anchor that GitHub makes of a title.
+func anchorOf(title string) string {
+	kept := regexp.MustCompile(`[^\w -]`).ReplaceAllString(strings.ToLower(title), "")
+	return strings.ReplaceAll(kept, " ", "-")
 }
 
 var granularityName = regexp.MustCompile(`_per_(tensor|channel|token|group|block)(_|$)`)
@@ -134,7 +167,15 @@ func writeOp(t *testing.T, b *strings.Builder, name string, family []plans.Suppo
 		kinds[i] = append(granularityName.FindStringSubmatch(o.Op), "", "")[1]
 	}
 	o := family[0] // per tensor, which has no attributes of its own
-	fmt.Fprintf(b, "\n### %s\n%s\n```\n", strings.Replace(name, "*", "{"+strings.Join(kinds, ",")+"}", 1), o.Doc)
+	fmt.Fprintf(b, "\n### %s\n%s\n", strings.Replace(name, "*", "{"+strings.Join(kinds, ",")+"}", 1), o.Doc)
+	for _, formula := range o.Formulas {
+		fmt.Fprintf(b, "- `%s`\n", formula)
+	}
+	titles, links := numericsSections(t), make([]string, len(o.Numerics))
+	for i, number := range o.Numerics {
+		links[i] = fmt.Sprintf("[%s](NUMERICS.md#%s)", titles[number], anchorOf(titles[number]))
+	}
+	fmt.Fprintf(b, "\nIts bits: %s\n```\n", strings.Join(links, ", "))
 	for _, member := range family {
 		fmt.Fprintln(b, example(t, member.Op))
 	}

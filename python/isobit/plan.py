@@ -101,7 +101,8 @@ def _restore(problem: str, row: str | None, max_workspace: int, num_threads: int
 
 
 def support() -> list[dict[str, Any]]:
-    """What runs where: for each operation its op, category, args, attributes, devices and rows, best first."""
+    """What runs where: for each operation its op, doc, formulas of the outputs, numerics (the sections of
+    NUMERICS.md that say its bits), category, args, attributes, devices and rows, best first."""
     return json.loads(_C.support())
 
 

@@ -110,7 +110,7 @@ def dequantize_per_tensor(
     last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Floats ``(input - zero_point) * scale``.
+    """Floats ``(input - zero_point) * scale``, in input's shape.
 
     As ``torch.ops.quantized_decomposed.dequantize_per_tensor``; ``dtype`` is that of input. The
     result is float32 unless ``out_dtype`` says otherwise, or that of float codes. Gradients reach
@@ -233,9 +233,10 @@ def dequantize_per_tensor_backward(
     dtype: torch.dtype | None = None,
 ) -> Gradients:
     """The gradients of codes, scale and zero point: ``grad_output * scale``, the sum of
-    ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output. None for a
-    scale that is a number and for a zero point that is no float tensor. ``dtype`` names packed codes
-    (torch.int4, torch.uint4)."""
+    ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output, the first in
+    grad_output's shape and dtype, the others in those of scale and zero point. None for a scale that is
+    a number and for a zero point that is no float tensor. ``dtype`` names packed codes (torch.int4,
+    torch.uint4)."""
     return gradients("per_tensor", dtype, grad_output, input, scale, zero_point, quant_min, quant_max)
 
 
@@ -250,7 +251,7 @@ def dequantize_per_channel_backward(
     *,
     dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See dequantize_per_tensor_backward."""
+    """As dequantize_per_tensor_backward, with the scales and zero points of dequantize_per_channel."""
     args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
     return gradients("per_channel", dtype, *args)
 
@@ -265,7 +266,7 @@ def dequantize_per_token_backward(
     *,
     dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See dequantize_per_tensor_backward."""
+    """As dequantize_per_tensor_backward, with the scales and zero points of dequantize_per_token."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max)
     return gradients("per_token", dtype, *args)
 
@@ -281,6 +282,6 @@ def dequantize_per_channel_group_backward(
     *,
     dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See dequantize_per_tensor_backward."""
+    """As dequantize_per_tensor_backward, with the scales and zero points of dequantize_per_channel_group."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
     return gradients("per_channel_group", dtype, *args)

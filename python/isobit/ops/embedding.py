@@ -144,7 +144,8 @@ def embedding(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The rows of ``weight`` that ``input`` (int32 or int64) names.
+    """The rows of ``weight`` [V, D] that ``input`` (int32 or int64, up to 7 dimensions) names: input's shape,
+    then D, in weight's dtype.
 
     As ``torch.nn.functional.embedding``. An index out of range is an error that names its position
     and value. The gradient is summed in float32 for 16-bit weights, in an order that depends on
@@ -203,9 +204,10 @@ def embedding_backward(
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
 ) -> Tensor:
-    """The gradient of an embedding's weight, [num_weights, D]: each row the sum of the rows of
-    grad_output whose index names it, in ascending position. padding_idx: a row that gets none, below 0
-    for none, as in ``torch.ops.aten.embedding_dense_backward``."""
+    """The gradient of an embedding's weight, [num_weights, D] in the dtype of grad_output, indices' shape and
+    D: each row the sum of the rows of grad_output whose index names it, in ascending position; an index out
+    of range counts for nothing. padding_idx: a row that gets none, below 0 for none, as in
+    ``torch.ops.aten.embedding_dense_backward``. scale_grad_by_freq divides a sum by the number of its terms."""
     if isinstance(num_weights, int) and num_weights < 0:
         raise ValueError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
     if type(grad_output) is Tensor and grad_output.dim() == 0:
@@ -231,9 +233,12 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scales, in place, each row of weight that indices names to a norm of at most max_norm; answers weight.
+    """Scales, in place, each row of weight [V, D] that indices (int32 or int64) names to a norm of at most
+    max_norm: times ``max_norm / (norm + 1e-7)`` where ``norm > max_norm``; answers weight.
 
-    norm_type is the p of the norm, ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as torch.linalg.vector_norm has it."""
+    As ``torch.embedding_renorm_``. norm_type is the p of the norm, ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as
+    torch.linalg.vector_norm has it; with others than these, 1 and 2 the last bits depend on the processor, and
+    CUDA takes 1, 2 and inf. An index out of range is an error that names its position and value."""
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")

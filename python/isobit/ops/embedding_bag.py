@@ -118,7 +118,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or max of the rows of ``weight`` that each bag of ``input`` names.
+    """The sum, mean or max of the rows of ``weight`` [V, D] that each bag of ``input`` (int32 or int64) names:
+    [bags, D] in weight's dtype, a row of zeros for a bag without rows.
 
     As ``torch.nn.functional.embedding_bag``. Bags are the rows of a 2-D input, or runs of a 1-D one that
     begin at ``offsets``; an index or an offset out of range is an error that names its position and value.

@@ -102,11 +102,12 @@ def fake_quantize_per_tensor_affine(
     code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` with only the values that codes can hold: quantize and dequantize in one pass.
+    """``input`` with only the values that codes can hold, in its shape and dtype:
+    ``(clamp(rint(input / scale) + zero_point, quant_min, quant_max) - zero_point) * scale``.
 
     As ``torch.fake_quantize_per_tensor_affine``. The gradient of input is the straight-through
     estimate. A scale, and a float zero point, that require a gradient get that of learned step size
-    quantization (LSQ), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
+    quantization (LSQ, arXiv:1902.08153), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
     ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``code_dtype`` names 8-bit float
     codes, which have a scale only. ``out`` takes the result."""
     if code_dtype is None and not is_dynamo_compiling():
@@ -211,8 +212,11 @@ def fake_quantize_per_tensor_affine_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """The gradients of input, scale and zero point. None for a scale that is a number and for a
-    zero point that is no float tensor."""
+    """The gradients of input, scale and zero point, each in the shape and dtype of what it is of: grad_output
+    where the code was inside the range, else 0; the sum of ``grad_output * e``, e being ``rint(u) - u`` of
+    ``u = input / scale`` inside, ``quant_min - zero_point`` below, ``quant_max - zero_point`` above; ``-scale``
+    times the sum of grad_output below and above; the last two times grad_factor. None for a scale that is a
+    number and for a zero point that is no float tensor."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
     return gradients("per_tensor", args, rounding, grad_factor, code_dtype)
 
@@ -230,7 +234,8 @@ def fake_quantize_per_channel_affine_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See fake_quantize_per_tensor_affine_backward."""
+    """As fake_quantize_per_tensor_affine_backward, with the scales and zero points of
+    fake_quantize_per_channel_affine."""
     args = (grad_output, input, scale, zero_point, axis, quant_min, quant_max)
     return gradients("per_channel", args, rounding, grad_factor, code_dtype)
 
@@ -247,7 +252,8 @@ def fake_quantize_per_token_affine_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See fake_quantize_per_tensor_affine_backward."""
+    """As fake_quantize_per_tensor_affine_backward, with the scales and zero points of
+    fake_quantize_per_token_affine."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
     return gradients("per_token", args, rounding, grad_factor, code_dtype)
 
@@ -265,6 +271,7 @@ def fake_quantize_per_channel_group_affine_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See fake_quantize_per_tensor_affine_backward."""
+    """As fake_quantize_per_tensor_affine_backward, with the scales and zero points of
+    fake_quantize_per_channel_group_affine."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max, group_size)
     return gradients("per_channel_group", args, rounding, grad_factor, code_dtype)

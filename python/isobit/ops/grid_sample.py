@@ -182,8 +182,8 @@ def grid_sample(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2]: [N, C, OH, OW]. Or volumes
-    [N, C, D, H, W] at positions [N, OD, OH, OW, 3].
+    """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2]: [N, C, OH, OW] in input's dtype.
+    Or volumes [N, C, D, H, W] at positions [N, OD, OH, OW, 3].
 
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear,
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
@@ -219,8 +219,8 @@ def grid_sample_backward(
     align_corners: bool | None = None,
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of input and grid, in their shapes, from that of the samples, [N, C, OH, OW] or
-    [N, C, OD, OH, OW]; None for one that output_mask leaves out."""
+    """The gradients of input and grid, in their shapes and dtypes, from that of the samples, [N, C, OH, OW] or
+    [N, C, OD, OH, OW]; None for one that output_mask leaves out. The other arguments are grid_sample's."""
     wants = _mask("grid_sample_backward", output_mask, "input", "grid")
     corners = align_corners is not None and align_corners
     return _SAMPLE_BACKWARD.with_gradient(grad_output, input, grid, mode, padding_mode, corners, *wants)
@@ -237,8 +237,9 @@ def grid_sample_double_backward(
     align_corners: bool | None = None,
     output_mask: Sequence[bool] = (True, True, True),
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """The gradients of grad_output, input and grid, from those of what ``grid_sample_backward`` gives, one of
-    which may be None; None for one that output_mask leaves out."""
+    """The gradients of grad_output, input and grid, in their shapes and dtypes, from those of what
+    ``grid_sample_backward`` gives, one of which may be None; None for one that output_mask leaves out. With L the
+    sum of each of its results times what is given for it: the derivatives of L. The others are grid_sample's."""
     wants = _mask("grid_sample_double_backward", output_mask, "grad_output", "input", "grid")
     corners = align_corners is not None and align_corners
     given = (grad_output, input, grid, grad_grad_input, grad_grad_grid)
@@ -284,7 +285,8 @@ def affine_grid(
 
 
 def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
-    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]; or [N, 3, 4] from [N, D, H, W, 3]."""
+    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]; or [N, 3, 4] from [N, D, H, W, 3]; in
+    grad_grid's dtype. Each element is a sum over positions of grad_grid times a base coordinate, or 1."""
     check_dense("affine_grid_backward", grad_grid=grad_grid)
     if grad_grid.dim() == 0:
         raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")

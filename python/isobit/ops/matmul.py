@@ -169,8 +169,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     dimensions hold, with the others broadcast.
 
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
-    16-bit types: the same bits for every shape around it, on every machine. The gradients are such products,
-    too, of a broadcast matrix one over all the matrices that it met."""
+    16-bit types: the same bits for every shape around it, on every machine. Both are of one float dtype, which is
+    the result's, too (within autocast: autocast's). ``out`` takes a copy of the result. The gradients are such
+    products, too, of a broadcast matrix one over all the matrices that it met."""
     if out is None and (y := _of_matrices(input, other, None, False)) is not NotImplemented:
         return y
     if out is None and _plain(input, other):
@@ -275,7 +276,8 @@ def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N].
+    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N];
+    [..., N] in input's dtype, which is weight's, too.
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result."""

@@ -52,7 +52,7 @@ def quantize_per_block_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """See quantize_per_tensor_backward."""
+    """As quantize_per_tensor_backward, with the scales and zero points of quantize_per_block."""
     args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
     return q.gradient("per_block", args, rounding, code_dtype)
 
@@ -91,7 +91,7 @@ def dequantize_per_block_backward(
     *,
     dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See dequantize_per_tensor_backward."""
+    """As dequantize_per_tensor_backward, with the scales and zero points of dequantize_per_block."""
     args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
     return d.gradients("per_block", dtype, *args)
 
@@ -132,6 +132,7 @@ def fake_quantize_per_block_affine_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Gradients:
-    """See fake_quantize_per_tensor_affine_backward."""
+    """As fake_quantize_per_tensor_affine_backward, with the scales and zero points of
+    fake_quantize_per_block_affine."""
     args = (grad_output, input, scale, zero_point, block_size, quant_min, quant_max)
     return f.gradients("per_block", args, rounding, grad_factor, code_dtype)

@@ -130,12 +130,14 @@ def choose_qparams_per_tensor(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(scale, zero_point) for codes of dtype, from the smallest and largest value.
+    """(scale, zero_point) for codes of dtype, from the smallest and largest value; each of shape [].
 
     Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0; unsigned codes cannot hold what is
     negative then: use ``symmetric=False`` for them. Asymmetric: the range is widened to include 0,
-    ``scale = (high - low) / (quant_max - quant_min)``. A range of zeros has the scale 1, one with a NaN the
-    scale NaN. The scale is float32 (float64 for float64), the zero point int32."""
+    ``scale = (high - low) / (quant_max - quant_min)`` and
+    ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
+    dtype's unless given. A range of zeros has the scale 1, one with a NaN the scale NaN. The scale is float32
+    (float64 for float64), the zero point int32."""
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
 
@@ -218,7 +220,7 @@ def quantize_per_tensor_dynamic(
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """(codes, scale, zero_point), in one pass: what choose_qparams_per_tensor and
-    quantize_per_tensor answer. zero_point is None where symmetric."""
+    quantize_per_tensor answer: codes of dtype in input's shape. zero_point is None where symmetric."""
     return _dynamic("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
 

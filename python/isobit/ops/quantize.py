@@ -90,9 +90,9 @@ def quantize_per_tensor(
     rounding: str = "nearest",
     out: Tensor | None = None,
 ) -> Tensor:
-    """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)``.
+    """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)`` of floats, in input's shape.
 
-    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. With a float ``dtype`` the codes
+    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. The result is of ``dtype``. With a float one the codes
     are floats that carry the straight-through gradient to ``input``. Integer codes are int8, uint8, int16,
     uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
     first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
@@ -190,9 +190,9 @@ def quantize_per_tensor_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The straight-through gradient of quantize: ``grad_output / scale`` where the code was inside
-    the range, else 0 (also where grad_output is infinite or NaN). ``code_dtype`` names 8-bit float
-    codes."""
+    """The straight-through gradient of quantize, in input's shape and dtype: ``grad_output / scale`` where
+    the code was inside the range, else 0 (also where grad_output is infinite or NaN). ``code_dtype``
+    names 8-bit float codes."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
     return gradient("per_tensor", args, rounding, code_dtype)
 
@@ -209,7 +209,7 @@ def quantize_per_channel_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """See quantize_per_tensor_backward."""
+    """As quantize_per_tensor_backward, with the scales and zero points of quantize_per_channel."""
     args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
     return gradient("per_channel", args, rounding, code_dtype)
 
@@ -225,7 +225,7 @@ def quantize_per_token_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """See quantize_per_tensor_backward."""
+    """As quantize_per_tensor_backward, with the scales and zero points of quantize_per_token."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max)
     return gradient("per_token", args, rounding, code_dtype)
 
@@ -242,6 +242,6 @@ def quantize_per_channel_group_backward(
     rounding: str = "nearest",
     code_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """See quantize_per_tensor_backward."""
+    """As quantize_per_tensor_backward, with the scales and zero points of quantize_per_channel_group."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
     return gradient("per_channel_group", args, rounding, code_dtype)

@@ -81,7 +81,8 @@ def quantized_linear_codes(
     """``float(input @ weight.T) * (input_scale * weight_scale) + bias``, with the product exact.
 
     input: int8 [..., K]; input_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
-    weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
+    weight_scale: [N] or [N, 1]; bias: [N]. The result is [..., N] of ``dtype``, a float one. The serving form of
+    quantized_linear, with its bits. ``out`` takes the result."""
     if out is None:
         y = _direct(input, input_scale, weight, weight_scale, bias, dtype)
         if y is not NotImplemented:
@@ -178,7 +179,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
     Rows of input, and rows of weight, become int8 codes in [-127, 127] with a scale of
     ``max|row| / 127`` each; their product is the integer kernel that serving runs, so the trained
-    model and the served one give the same bits. The result has input's dtype. The gradient is
+    model and the served one give the same bits. The result is [..., N] in input's dtype. The gradient is
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
     check_tensors("quantized_linear", input=input, weight=weight)

@@ -66,7 +66,7 @@ def weight_only_linear(
     out: Tensor | None = None,
 ) -> Tensor:
     """``input @ ((weight - weight_zero_point) * weight_scale).T + bias``, of float ``input`` [..., K] and
-    codes ``weight`` [N, K], int8 or uint8.
+    codes ``weight`` [N, K], int8 or uint8: [..., N] in input's dtype.
 
     Each ``group_size`` codes along K share a scale and a zero point, [N, ceil(K / group_size)]. With
     dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
