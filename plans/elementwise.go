@@ -97,6 +97,17 @@ func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
 	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel)}
 }
 
+// elementwise builds a plan whose kernel maps every element on its own.
+func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan, t cpu.Types) error {
+	return func(pl *plan, f *groupedPlan, t cpu.Types) error {
+		kernel, err := selectRow(pl, table, t)
+		if err == nil {
+			pl.run = runElementwise(f, kernel)
+		}
+		return err
+	}
+}
+
 // runElementwise makes the run of an op that maps every element on its own.
 func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
 	jobs := newMapJobs(f, kernel)

@@ -1,0 +1,45 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// dynamicQuantize chooses scale and zero point of each group and quantizes it
+// with them, while the group is still in cache.
+var dynamicQuantize = groupedOp{
+	name: "dynamic_quantize",
+	doc:  "choose_qparams and quantize in one pass.",
+	formulas: []string{
+		"q = clamp(rint(x / scale) + zero_point, qmin, qmax)",
+		formulaOfScale,
+		formulaOfZeroPoint,
+	},
+	sections: []int{3},
+	args: []arg{
+		{name: "x", shaped: true, allow: floats, doc: "the numbers"},
+		{name: "q", out: true, allow: either(codes, wider), doc: "their codes"}, chosenScaleArg, chosenZeroArg,
+	},
+	attrs: rangeAnd(symmetricAttr),
+	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
+	groupOut: []string{"scale", "zero_point"}, compute: "x", codes: "q",
+	infer: checkChosen,
+	rows:  namesOf(cpu.Quantize),
+	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
+		pl.check = nil
+		minMax, err := selectRow(pl, cpu.MinMax, t)
+		if err != nil {
+			return err
+		}
+		quantize, err := selectRow(pl, cpu.Quantize, t)
+		if err != nil {
+			return err
+		}
+		if t.Compute == tensor.F64 {
+			chooseThenMap[float64](pl, f, t, minMax, quantize)
+		} else {
+			chooseThenMap[float32](pl, f, t, minMax, quantize)
+		}
+		return nil
+	},
+}
