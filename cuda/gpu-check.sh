@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs python/isobit/gpu_check.py on a machine with Python, torch and a GPU,
+# Runs cuda/check/gpu_check.py on a machine with Python, torch and a GPU,
 # from build/libisobit.so.1 and build/_C.abi3.so as ./build.sh lib left them.
 #
 #   cuda/gpu-check.sh [OUT.json] [--device cuda:0] [--only values,times] [--match TEXT]
@@ -20,4 +20,4 @@ mkdir -p "$package/isobit/lib"
 (cd python/isobit && find . -name '*.py' -exec cp --parents {} "$package/isobit/" \;)
 cp build/_C.abi3.so "$package/isobit/"
 cp build/libisobit.so.1 "$package/isobit/lib/"
-PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH} "$python" -P -m isobit.gpu_check cuda/cases.txt "$out" "$@"
+PYTHONPATH=$package:$PWD/cuda/check${PYTHONPATH:+:$PYTHONPATH} "$python" -P -m gpu_check cuda/cases.txt "$out" "$@"

@@ -11,9 +11,14 @@ from pathlib import Path
 import isobit
 import pytest
 import torch
-from isobit import gpu_check, gpu_report, gpu_steps, gpu_streams, gpu_times
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cuda" / "check"))
+import gpu_check  # noqa: E402
+import gpu_report  # noqa: E402
+import gpu_steps  # noqa: E402
+import gpu_streams  # noqa: E402
+import gpu_times  # noqa: E402
 
 CASES = """
 # A comment, and a choice that is no valid problem.

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-from torch import Tensor
-
 import isobit
-from isobit.gpu_report import Report
+import torch
+from gpu_report import Report
 from isobit.plan import Plan
+from torch import Tensor
 
 R = (-128, 127)
 

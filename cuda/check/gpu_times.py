@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
 import isobit
-from isobit.gpu_report import Report
+import torch
+from gpu_report import Report
 from isobit.plan import Plan
+from torch import Tensor
 
 Call = Callable[[], Any]
 R = (-128, 127)

@@ -1,4 +1,4 @@
-"""Compares a GPU's results with the CPU's, then measures: python -m isobit.gpu_check CASES OUT.json
+"""Compares a GPU's results with the CPU's, then measures. cuda/gpu-check.sh runs it.
 
 It needs torch and a GPU, and nothing else (no Go, no compiler, no network). Steps:
 values    every problem of CASES (cuda/cases.txt) on both devices, bit for bit
@@ -35,12 +35,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
+import gpu_large
+import gpu_steps
+import gpu_streams
+import gpu_times
 import isobit
-from isobit import gpu_large, gpu_steps, gpu_streams, gpu_times
-from isobit.gpu_report import Report
-from isobit.gpu_steps import digest
+import torch
+from gpu_report import Report
+from gpu_steps import digest
 from isobit.plan import Plan
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -240,7 +242,7 @@ STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m isobit.gpu_check", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="cuda/gpu-check.sh", description=__doc__.split("\n")[0])
     parser.add_argument("cases", help="cuda/cases.txt")
     parser.add_argument("out", help="where the JSON goes")
     parser.add_argument("--device", default="cuda:0")

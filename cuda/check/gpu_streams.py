@@ -7,10 +7,9 @@ import sys
 from typing import Any
 
 import torch
+from gpu_report import Report
+from gpu_steps import SAMPLES, digests, each, to
 from torch import Tensor
-
-from isobit.gpu_report import Report
-from isobit.gpu_steps import SAMPLES, digests, each, to
 
 
 def check_streams(device: str, report: Report) -> None:
@@ -70,7 +69,7 @@ def refill(into: tuple[Any, ...], values: tuple[Any, ...]) -> None:
 
 _CAPTURED_FIRST = """
 import isobit, torch
-from isobit.gpu_steps import SAMPLES, digest, to
+from gpu_steps import SAMPLES, digest, to
 torch.cuda.set_device({device!r})
 args = SAMPLES["embedding_backward"]
 inputs = to({device!r}, args)

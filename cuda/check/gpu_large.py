@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
 import isobit
-from isobit.gpu_report import Report
-from isobit.gpu_steps import R, digests, each, random, to
+import torch
+from gpu_report import Report
+from gpu_steps import R, digests, each, random, to
+from torch import Tensor
 
 Problem = tuple[Callable[..., Any], tuple[Tensor, ...]]
 VOCABULARY = 50257
