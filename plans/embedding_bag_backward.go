@@ -86,6 +86,12 @@ var embeddingBagBackward = op{
 		var err error
 		e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
 		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
+		if e.addsChosen(dtype, p.Shape("grad_weight")[1]) {
+			e.addChosen, e.addJob = pickSupport(cpu.AddChosen, cpu.Types{Compute: compute}), e.chosenJob
+			if e.count <= cpu.ChunkSize {
+				pl.run, pl.workspace = e.runChosen, 0
+			}
+		}
 		return err
 	},
 	rows: namesOf(cpu.RowSums),
@@ -94,7 +100,9 @@ var embeddingBagBackward = op{
 type bagBackward struct {
 	kernel                 func(*cpu.EmbeddingSums)
 	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
-	prepare                job                                                     // what is done to each bag first: a method value made once, so that running does not allocate
+	addChosen              func(to cpu.Span, apart int64, rows []int64, dy cpu.Span)
+	prepare                job // what is done to each bag first
+	addJob                 job // method values made once, so that running does not allocate
 	mode                   string
 	compute                tensor.DType
 	weighted               bool
@@ -112,6 +120,10 @@ func (e *bagBackward) run(c *call) error {
 	b, memory := e.bags(c), words(c.workspace)
 	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5]}
 	b.takeLists(&sums, &memory, e.few)
+	b.countRows(&sums, b.last())
+	if e.addChosen != nil && !pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(sums.start, cpu.ChunkSize) {
+		return e.runChosen(c)
+	}
 	switch {
 	case e.weighted:
 		sums.factors = memory.elements(e.positions, c.args[3].DType)
@@ -180,11 +192,10 @@ func (b *bags) kept(bag int64) (n int64) {
 	return n
 }
 
-// sortByRow lists the contributions by the row that their index names, in
+// sortByRow lists the contributions, which are counted, by the row that their index names, in
 // order of position within a row: those of the row numbered r are order[start[r]:start[r+1]].
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
-	b.countRows(sums, b.last())
 	start := sums.start
 	for bag := range b.count {
 		begin, end := b.of(bag)
@@ -219,13 +230,17 @@ func (b *bags) countRows(sums *rowSums, n int64) {
 		named.find(b, n)
 		sums.start = sums.start[:len(named.rows)+1]
 	}
-	start := sums.start
+	start, every := sums.start, sums.named.bits == nil
 	clear(start)
 	for at := int64(0); at < n; {
 		rows := someIndices(list[:], b.indices, at, n)
 		for _, row := range rows {
 			if b.keeps(row) {
-				start[sums.named.number(row)+1]++
+				if every { // a row's number is the row
+					start[row+1]++
+				} else {
+					start[sums.named.number(row)+1]++
+				}
 			}
 		}
 		at += int64(len(rows))

@@ -1,0 +1,65 @@
+package plans_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// What was chosen is added to its row: of up to 256 bags, and of more where no row is named more
+// often, beside the lists of positions. Positions that no bag has, or another one, add nothing.
+func TestChosenIsAdded(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	for i, s := range []struct{ bags, indices, rows, columns int }{
+		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3},
+	} {
+		r := rand.New(rand.NewPCG(uint64(i), 5))
+		for _, dtype := range []string{"f32", "f64"} {
+			for _, index := range []string{"i32", "i64"} {
+				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=%[4]s[%[5]d] offsets=i64[%[6]d] chosen=i64 grad_weight=%[1]s[%[7]d,%[3]d] mode=max include_last_offset=true padding_idx=1",
+					dtype, s.bags, s.columns, index, s.indices, s.bags+1, s.rows)
+				t.Run(text, func(t *testing.T) {
+					c := caseOf(t, testcase.Small, text)
+					chosen, offsets := c.Arg("chosen").Before, c.Arg("offsets").Before
+					for k := range s.bags * s.columns {
+						begin := int64(binary.LittleEndian.Uint64(offsets[k/s.columns*8:]))
+						end := int64(binary.LittleEndian.Uint64(offsets[(k/s.columns+1)*8:]))
+						at := begin + r.Int64N(end-begin+1) // now and then one beyond
+						if r.IntN(20) == 0 {
+							at = []int64{-1, begin - 1, int64(s.indices), 1 << 62}[r.IntN(4)]
+						}
+						binary.LittleEndian.PutUint64(chosen[8*k:], uint64(at))
+					}
+					want := defined(t, c)
+					for _, stream := range []int64{1, 1 << 40} {
+						defer plans.SetStreamFrom(stream)()
+						o := testcase.Options{Preference: plans.Preference{Threads: 3}}
+						same(t, c, o, want, "compact")
+						for _, l := range layouts {
+							o.Layout = l.layout
+							same(t, c, o, want, l.name)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A row that every bag chose: a chunk of 256 bags, and what a second chunk begins with.
+func TestChosenFromOneRow(t *testing.T) {
+	for _, bags := range []int{256, 257, 600} {
+		c := caseOf(t, testcase.Small, fmt.Sprintf("embedding_bag_backward grad_output=f32[%[1]d,5] indices=i64[%[1]d,2] chosen=i64 grad_weight=f32[3,5] mode=max", bags))
+		clear(c.Arg("indices").Before)
+		for k := range bags * 5 {
+			binary.LittleEndian.PutUint64(c.Arg("chosen").Before[8*k:], uint64(k/5*2+k%2))
+			binary.LittleEndian.PutUint32(c.Arg("grad_output").Before[4*k:], math.Float32bits(1+float32(k)/3))
+		}
+		same(t, c, testcase.Options{}, defined(t, c), fmt.Sprint(bags))
+	}
+}
