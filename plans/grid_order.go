@@ -25,11 +25,11 @@ const (
 	nearImage = 3 << 20
 )
 
-// order chooses an order in which every position has its own result. Rows that
-// are joined lie one after the other in memory.
-func (s *sampler) order(joined bool, threads int) {
-	if (s.out[0] < longRow || s.imageBytes <= nearImage) && joined {
-		s.joinRows()
+// order chooses an order in which every position has its own result, of positions that lie
+// one after the other in so many dimensions.
+func (s *sampler) order(dims, threads int) {
+	if s.out[0] < longRow || s.imageBytes <= nearImage {
+		s.joinRows(dims)
 	}
 	perRow := ceilDiv(s.out[0], s.Most())
 	s.span = max(1, ceilDiv(s.out[0], max(1, perRow)))
@@ -45,15 +45,21 @@ func (s *sampler) order(joined bool, threads int) {
 }
 
 // scanOrder takes positions row by row: contributions come in that order.
-func (s *sampler) scanOrder(joined bool) {
-	if joined {
-		s.joinRows()
-	}
+func (s *sampler) scanOrder(dims int) {
+	s.joinRows(dims)
 	s.span, s.wide, s.tall = s.Most(), 1, 1
 }
 
-// joinRows makes all positions of an image (or of a plane of a volume) one row.
-func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
+// joinRows makes all positions of an image or of a plane of a volume one row, and those of a volume
+// whose planes are shorter than a block, where they lie one after the other.
+func (s *sampler) joinRows(dims int) {
+	if dims > 1 {
+		s.out[0], s.out[1] = s.out[0]*s.out[1], 1
+	}
+	if dims > 2 && s.out[0] < s.Most() {
+		s.out[0], s.out[2] = s.out[0]*s.out[2], 1
+	}
+}
 
 // blocksPerRow and rowsPerImage count the blocks along x and across.
 func (s *sampler) blocksPerRow() int64 { return ceilDiv(s.out[0], s.span) }

@@ -158,24 +158,28 @@ func (c *call) readsMost(input, samples int) bool {
 	return c.args[input].NumElements() <= 4*c.args[samples].NumElements()
 }
 
-// joins reports whether the rows of positions of the given arguments lie one
-// after the other: of a grid its dimension before the last but one, of an
-// image's that before the last.
-func (c *call) joins(args ...int) bool {
+// joins returns how many dimensions of positions lie one after the other in all the given arguments,
+// from the last on: of a grid those before its coordinates.
+func (c *call) joins(args ...int) (dims int) {
+	dims = 3
 	for _, i := range args {
 		v := &c.args[i]
 		if !v.Present() {
 			continue
 		}
-		x := len(v.Shape) - 1
+		x, spatial := len(v.Shape)-1, len(v.Shape)-2
 		if strings.HasSuffix(c.problem.op.args[i].name, "grid") {
 			x--
 		}
-		if v.Stride(x-1) != v.Stride(x)*v.Shape[x] {
-			return false
+		n := 1
+		for n < spatial && v.Stride(x-n) == v.Stride(x-n+1)*v.Shape[x-n+1] {
+			n++
+		}
+		if n < spatial {
+			dims = min(dims, n)
 		}
 	}
-	return true
+	return dims
 }
 
 // taps returns the number of pixels that a position reads, or may.

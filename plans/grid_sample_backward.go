@@ -74,8 +74,8 @@ var gridSampleBackward = op{
 		cost := s.positions() * s.batch * (s.channels + 1) * 6 * max(4, s.taps())
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			joined, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
-			c.sampler.order(joined, threads)
+			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
+			c.sampler.order(dims, threads)
 			if p.has("grad_input") {
 				c.threads = min(threads, int(scatter.threads))
 			}
@@ -92,7 +92,7 @@ var gridSampleBackward = op{
 			}
 			if p.has("grad_input") {
 				c.sampler = *s
-				c.sampler.scanOrder(joined)
+				c.sampler.scanOrder(dims)
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
 			return nil

@@ -82,15 +82,15 @@ var gridSampleDoubleBackward = op{
 		// Every sum and every weight is computed about twice as often as in the backward.
 		cost := s.positions() * s.batch * (s.channels + 1) * 40 * max(4, s.taps())
 		pl.run = func(c *call) error {
-			joined, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
+			dims, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
 			if p.has("grad_grad_output") || p.has("grad_grid") {
 				c.sampler = *s
-				c.sampler.order(joined, threads)
+				c.sampler.order(dims, threads)
 				c.parallel(c.sampler.tiles(), cost, job)
 			}
 			if p.has("grad_input") {
 				c.sampler = *s
-				c.sampler.scanOrder(joined)
+				c.sampler.scanOrder(dims)
 				c.threads = min(threads, int(scatter.threads))
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 				c.threads = threads
