@@ -13,9 +13,10 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	framed, t := framedOf(k.needs), typeFor(k.needs, k.dtype)
 	start := func(s *GridScatter[float32]) {
 		switch {
+		case s.startTouched():
 		case s.g.takes(s.g.Size[0]) && s.channels <= maxQuad:
 			s.enterFrame()
-		case !s.startTouched():
+		default:
 			definition.Start(s)
 		}
 	}

@@ -8,20 +8,22 @@ import (
 // The input's gradient where there are few positions for an image: sums begin where they are
 // needed, a tile of pixels at a time, and elsewhere the gradient is cleared.
 
-// fewPixels is the fewest pixels of a band for each contribution where contributions are few.
-const fewPixels = 16
+// fewPixels is the fewest pixels of a band for each tile that may begin, where contributions are few.
+const fewPixels = 64
+
+// tapsInRow is how many taps of a position lie side by side.
+var tapsInRow = [...]int64{Bilinear: 2, Nearest: 1, Bicubic: 4}
 
 // tilesOf is how many words note which tiles of so many pixels have begun.
 func tilesOf(pixels int64) int64 { return (pixels + 64*tile - 1) / (64 * tile) }
 
 // startTouched begins with no sums, where contributions are few; it reports whether they are.
 func (s *GridScatter[C]) startTouched() bool {
-	if s.most*fewPixels > s.band.Pixels || !takesGather[C](s.g, pixelSteps(s.g)) {
+	if s.most/tapsInRow[s.g.Mode]*fewPixels > s.band.Pixels || !takesGather[C](s.g, pixelSteps(s.g)) {
 		return false
 	}
 	s.touched = s.tiles
 	clear(s.touched)
-	clear(s.count)
 	return true
 }
 
@@ -46,7 +48,9 @@ func (s *GridScatter[C]) touch(pixels *byte, taps, pitch, n int) {
 // beginTile begins the sums of a tile.
 func (s *GridScatter[C]) beginTile(number int64) {
 	first := number * tile
-	clear(unsafe.Slice(s.sum(0, first), min(tile, s.band.Pixels-first)*int64(s.pitch)))
+	n := min(tile, s.band.Pixels-first)
+	clear(unsafe.Slice(s.sum(0, first), n*int64(s.pitch)))
+	clear(s.count[first:][:n])
 }
 
 // storeTouched clears the image's gradient, and stores the sums that have begun by store.
@@ -65,8 +69,13 @@ func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) 
 		clear(unsafe.Slice((*byte)(unsafe.Add(out.Channel(int64(c)), s.band.First*size)), s.band.Pixels*size))
 	}
 	part := *s
+	direct := s.channels <= maxQuad && size == int64(unsafe.Sizeof(C(0))) // and so of C
 	s.eachTile(1, func(number int64) {
 		first := number * tile
+		if direct {
+			s.storeTile(out, first)
+			return
+		}
 		part.band = GridBand{s.band.First + first, min(tile, s.band.Pixels-first)}
 		part.pixels = unsafe.Pointer(s.sum(0, first))
 		store(&part)
@@ -80,6 +89,18 @@ func (s *GridScatter[C]) eachTile(begun uint64, f func(number int64)) {
 			if number := int64(i*64 + bits.TrailingZeros64(rest)); number*tile < s.band.Pixels {
 				f(number)
 			}
+		}
+	}
+}
+
+// storeTile stores the sums of a tile of few channels, in the type that they have.
+func (s *GridScatter[C]) storeTile(out Image, first int64) {
+	n := min(tile, s.band.Pixels-first)
+	sums := unsafe.Slice(s.sum(0, first), n*int64(s.pitch))
+	for c := range s.channels {
+		to := unsafe.Slice((*C)(out.Channel(int64(c))), s.band.First+first+n)[s.band.First+first:]
+		for i := range to {
+			to[i] = sums[i*s.pitch+c]
 		}
 	}
 }
