@@ -136,6 +136,12 @@ def check_dense(op: str, **named: Any) -> None:
             raise TypeError(f"{op}: {name} is {kind}; want a dense tensor")
 
 
+def check_device(op: str, name: str, t: torch.Tensor, first: str, device: torch.device) -> None:
+    """Raises, as torch does, where an argument is not on the device that the first one is on."""
+    if t.device != device:
+        raise RuntimeError(f"{op}: {name} is on {t.device}; want {device}, where {first} is")
+
+
 def check_kinds(where: str, kind: str, **named: Any) -> None:
     """Raises where a value is not of a kind of _signature.py, nor None where the kind ends in ``?``: for modules and
     functions that are no ops."""

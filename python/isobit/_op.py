@@ -17,7 +17,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._explain import NAMES, check_attributes, explain, is_numpy_number, spell
+from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
@@ -105,6 +105,7 @@ class Op:
         try:
             return call(*args)
         except (TypeError, ValueError) as error:
+            self.check_devices(args)
             names = {**NAMES, **self.names}
             text = re.sub(r'(?<!")(?<!\ba )\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
             kind = IndexOutOfRange if _INDEX.search(str(error)) else ValueError
@@ -144,12 +145,10 @@ class Op:
 
     def check_devices(self, args: tuple[Any, ...]) -> None:
         """Raises where an argument is not where the first one is."""
-        tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-        for i, a in tensors:
-            if a.device != tensors[0][1].device:
-                first, name = (self.names[self.signature.inputs[at].name] for at in (tensors[0][0], i))
-                want = f"want {tensors[0][1].device}, where {first} is"
-                raise RuntimeError(f"{self.name}: {name} is on {a.device}; {want}")
+        inputs = zip(self.signature.inputs, args, strict=False)
+        tensors = [(self.names[item.name], a) for item, a in inputs if isinstance(a, torch.Tensor)]
+        for name, a in tensors[1:]:
+            check_device(self.name, name, a, tensors[0][0], tensors[0][1].device)
 
     def complete(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments with those that torch's dispatcher leaves out: trailing ones that equal their defaults."""

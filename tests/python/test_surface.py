@@ -89,8 +89,8 @@ def test_out_is_what_the_result_would_be():
         (ValueError, r"out is torch.complex64; want torch.int8", torch.empty(3, 4, dtype=torch.complex64)),
         (ValueError, r"out has shape \[4, 3\]; want \[3, 4\]", torch.empty(4, 3, dtype=torch.int8)),
         (ValueError, r"out has shape \[0\]; want \[3, 4\]", torch.empty(0, dtype=torch.int8)),
-        (ValueError, r"on meta; want torch.strided on cpu", torch.empty(3, 4, dtype=torch.int8, device="meta")),
-        (ValueError, r"out is torch.sparse_coo", torch.zeros(3, 4).to_sparse()),
+        (RuntimeError, r"out is on meta; want cpu, where input is", torch.empty(3, 4, dtype=torch.int8, device="meta")),
+        (ValueError, r"out is torch.sparse_coo; want torch.strided", torch.zeros(3, 4).to_sparse()),
         (TypeError, r"out must be a Tensor, not ndarray", np.empty((3, 4), np.int8)),
         (
             ValueError,

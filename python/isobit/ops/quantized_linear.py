@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense
+from .._explain import check_dense, check_device
 from .._gradient import no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
@@ -169,8 +169,7 @@ def _check_floats(input: Tensor, **others: Tensor) -> None:
     for name, t in {"input": input, **others}.items():
         if t.dtype not in FLOATS:
             raise ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
-        if t.device != input.device:
-            raise ValueError(f"quantized_linear: {name} is on {t.device}; want {input.device}, where input is")
+        check_device("quantized_linear", name, t, "input", input.device)
 
 
 def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
