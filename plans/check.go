@@ -15,7 +15,7 @@ func (pl *plan) checkArgs(c *call) error {
 	if len(c.args) != len(o.args) {
 		names := make([]string, len(o.args))
 		for i := range o.args {
-			names[i] = o.args[i].name
+			names[i] = named(o.args[i].name)
 		}
 		return errorf(InvalidArgument, o.name, "args", "has %d tensors; want %d: %s", len(c.args), len(o.args), strings.Join(names, ", "))
 	}
@@ -117,7 +117,7 @@ func (pl *plan) checkWorkspace(c *call) error {
 	own := place{start, start + pl.workspace}
 	for i := range c.args {
 		if own.overlaps(c.places[i]) {
-			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
+			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", named(o.args[i].name))
 		}
 	}
 	return nil

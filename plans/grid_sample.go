@@ -99,7 +99,7 @@ func inferSampler(p *Problem) ([]int64, error) {
 		return nil, p.errorf("input", "has shape %s; want spatial extents of at least 1", tensor.ShapeString(input))
 	}
 	if in, g := p.DType("input"), p.DType("grid"); g != in && !(in.Size() == 2 && g == tensor.F32) {
-		return nil, p.errorf("grid", "is %s with an input of %s; want %s%s", g, in, in, map[bool]string{true: " or f32"}[in.Size() == 2])
+		return nil, p.errorf("grid", "is %s with an input of %s; want %[2]s%s", g, in, map[bool]string{true: " or " + named("f32")}[in.Size() == 2])
 	}
 	return append(input[:2:2], grid[1:dims+1]...), nil
 }

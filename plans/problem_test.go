@@ -56,15 +56,15 @@ func TestTextLeavesDefaultsOut(t *testing.T) {
 func TestBadTexts(t *testing.T) {
 	const quantize = "quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=-128 qmax=127"
 	for _, tc := range []struct{ text, op, arg, want string }{
-		{"", "", "op", `^"" is not known; want an op of OPS.md or isobit_support$`},
-		{"quantise x=f32[2]", "", "op", `^"quantise" is not known; want an op of OPS.md or isobit_support, such as quantize_per_tensor, quantize_per_channel, quantize_per_token$`},
+		{"", "", "op", `^"" is not known; want an op of OPS.md or plans.Support$`},
+		{"quantise x=f32[2]", "", "op", `^"quantise" is not known; want an op of OPS.md or plans.Support, such as quantize_per_tensor, quantize_per_channel, quantize_per_token$`},
 		{" " + quantize, "", "op", `^"" is not known`},
 		{quantize + " ", "quantize_per_channel", "text", `^has ""; want key=value, each key once, separated by single spaces$`},
 		{quantize + " \xff=1", "quantize_per_channel", "text", `^has "\\xff=1"; want key=value`},
 		{quantize + " scale=\xc3", "quantize_per_channel", "text", `^has "scale=\\xc3"; want key=value`},
 		{"\xff" + quantize, "", "op", `^"\\xffquantize_per_channel" is not known`},
 		{quantize + " axis=1", "quantize_per_channel", "text", `^has "axis=1"; want key=value, each key once`},
-		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want an op of OPS.md or isobit_support$`},
+		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want an op of OPS.md or plans.Support$`},
 		{quantize + " rounding=" + strings.Repeat("u", 1<<20), "quantize_per_channel", "rounding", `^is "u{64}\.\.\."; want nearest or reciprocal$`},
 		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
 		{quantize + " rounding=", "quantize_per_channel", "text", `^has "rounding="; want key=value`},

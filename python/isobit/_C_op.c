@@ -133,6 +133,10 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 
 /* ---- registration ---- */
 
+static int mark(marked_name to, const char *name) {
+  return PyOS_snprintf(to, sizeof(marked_name), "\1%s\1", name) < (int)sizeof(marked_name) ? 0 : -1;
+}
+
 static int define_output(op_tensor *t, PyObject *parts) {
   t->n_parts = (int)PyTuple_Size(parts);
   if (t->n_parts > MAX_PARTS) return -1;
@@ -171,13 +175,16 @@ PyObject *op_define(PyObject *module, PyObject *args) {
     op_tensor *t = &o->tensors[i];
     int codes;
     if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppippp", &t->name, &t->in_text, &t->optional, &t->number,
-                          &t->writes, &codes, &t->cast))
+                          &t->writes, &codes, &t->cast) ||
+        mark(t->marked, t->name))
       goto fail;
     if (codes) o->coded = i;
   }
   for (int i = 0; i < o->n_attr; i++) {
     int kind;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind, &o->attributes[i].optional))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind,
+                          &o->attributes[i].optional) ||
+        mark(o->attributes[i].marked, o->attributes[i].name))
       goto fail;
     o->attributes[i].kind = (char)kind;
   }
@@ -186,7 +193,7 @@ PyObject *op_define(PyObject *module, PyObject *args) {
     PyObject *parts;
     if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
                           &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
-        define_output(t, parts))
+        mark(t->marked, t->name) || define_output(t, parts))
       goto fail;
   }
   Py_INCREF(args);

@@ -88,9 +88,10 @@ isobit_plan make_plan(const char *text, const isobit_preference *preference, uin
 }
 
 plan_entry *plan_add(const plan_key *k, const char *text) {
+  const isobit_preference preference = {.struct_size = sizeof preference, .mark_names = 1};
   uint64_t workspace = 0;
   int threads = threads_told; /* of which workspace is; another thread may tell others meanwhile */
-  isobit_plan handle = make_plan(text, NULL, &workspace);
+  isobit_plan handle = make_plan(text, &preference, &workspace);
   if (!handle) return NULL;
   uint32_t hash = hash_of(k);
   plan_entry *e = make_room(hash);

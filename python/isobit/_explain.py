@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import re
 import reprlib
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +169,11 @@ def _support() -> dict[str, dict[str, list[str]]]:
 
 def _types(plan: str, name: str) -> str:
     return ", ".join(NAMES.get(t, t) for t in _support()[plan][name])
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """A message of the library or the extension, which have bytes 1 around what is a name, with other names."""
+    return re.sub("\1([^\1]*)\1", lambda m: names.get(m[1], m[1]), text)
 
 
 def spell(value: Any) -> str:

@@ -204,6 +204,26 @@ def test_words_that_are_no_arguments_stay():
         torch.ops.isobit.quantize_per_channel(torch.zeros(3, 4), torch.ones(3), torch.ones(3), 0, -127, 127, float8)
 
 
+def test_only_names_are_renamed():
+    """Words of a message that are called as an argument or a type is, and texts of the caller, stay as they are."""
+    op = isobit._op.OPS["quantize_per_channel"]
+
+    def raises(*args):
+        raise NotImplementedError('\1quantize_per_channel\1: \1scale\1 is \1f32\1[2, 3], a scale of q, and "x" is f32')
+
+    with pytest.raises(NotImplementedError) as raised:
+        op._speaking(raises, (X,))
+    assert str(raised.value) == 'quantize_per_channel: scales is torch.float32[2, 3], a scale of q, and "x" is f32'
+    with pytest.raises(ValueError) as raised:
+        op.checked_run(X, S, Z, 0, -128, 127, torch.int8, "scale")
+    assert str(raised.value).startswith('quantize_per_channel: rounding is "scale"; want ')
+
+
+def test_an_op_that_is_unknown():
+    with pytest.raises(ValueError, match=r'^op "relu" is not known; want an op of OPS\.md or isobit\.support\(\)'):
+        isobit.Plan("relu x=f32[2]")
+
+
 def test_a_view_that_needs_resolving():
     """The imaginary part of a conjugated tensor is a negative view: its bytes have the other sign."""
     z = torch.view_as_complex(draw(4, 6, 2))
