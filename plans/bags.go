@@ -40,15 +40,15 @@ func inferBags(p *Problem, factors, of string) (count int64, err error) {
 	index := p.Shape("indices")
 	switch last := p.bool("include_last_offset"); {
 	case !p.has("offsets") && len(index) != 2:
-		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and %s", tensor.ShapeString(index), named("offsets"))
+		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and %s", tensor.ShapeText(index), named("offsets"))
 	case !p.has("offsets") && last:
 		return 0, p.errorf("include_last_offset", "is true; want false without %s", named("offsets"))
 	case !p.has("offsets"):
 		count = index[0]
 	case len(index) != 1:
-		return 0, p.errorf("indices", "has shape %s; want [N] beside %s", tensor.ShapeString(index), named("offsets"))
+		return 0, p.errorf("indices", "has shape %s; want [N] beside %s", tensor.ShapeText(index), named("offsets"))
 	case len(p.Shape("offsets")) != 1:
-		return 0, p.errorf("offsets", "has shape %s; want [B]", tensor.ShapeString(p.Shape("offsets")))
+		return 0, p.errorf("offsets", "has shape %s; want [B]", tensor.ShapeText(p.Shape("offsets")))
 	case last && p.Shape("offsets")[0] == 0:
 		return 0, p.errorf("offsets", "has shape [0]; want at least the last offset")
 	case last:

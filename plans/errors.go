@@ -89,7 +89,7 @@ func errorf(kind Kind, op, arg, format string, a ...any) *Error {
 			a[i] = named(v.String())
 		case *tensor.View:
 			if v.Present() {
-				a[i] = named(v.DType.String()) + tensor.ShapeString(v.Shape)
+				a[i] = named(v.DType.String()) + tensor.ShapeText(v.Shape)
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (o groupedOp) codeType(p *Problem) tensor.DType {
 func hasShape(name string, want []int64) func(p *Problem) error {
 	return func(p *Problem) error {
 		if got := p.Shape(name); !slices.Equal(got, want) {
-			return p.errorf(name, "has shape %s; want %s", tensor.ShapeString(got), tensor.ShapeString(want))
+			return p.errorf(name, "has shape %s; want %s", tensor.ShapeText(got), tensor.ShapeText(want))
 		}
 		return nil
 	}

@@ -85,7 +85,7 @@ func (p *Problem) checkSizes() error {
 		n := int64(1)
 		for _, d := range shape {
 			if d > maxElements/n {
-				return p.errorf(p.op.args[i].name, "has shape %s; want %s", tensor.ShapeString(shape), atMost(shape))
+				return p.errorf(p.op.args[i].name, "has shape %s; want %s", tensor.ShapeText(shape), atMost(shape))
 			}
 			n *= max(d, 1)
 		}

@@ -95,8 +95,9 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
         return
     named = f"{op.name}: {op.names[item.name]}"
     if not isinstance(value, torch.Tensor):
-        others = " or a number" * bool(item.number) + " or None" * item.optional
-        raise TypeError(f"{named} must be a Tensor{others}, not {type(value).__name__}")
+        kinds = (("a Tensor", "a Tensor or None"), ("a Tensor or a number", "a Tensor, a number or None"))
+        wanted = kinds[bool(item.number)][item.optional]
+        raise TypeError(f"{named} must be {wanted}, not {type(value).__name__}")
     kind = _odd_kind(value)
     if kind:
         raise TypeError(f"{named} is {kind}; want a dense tensor")

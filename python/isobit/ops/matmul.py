@@ -92,6 +92,7 @@ _fast = _OP.fast
 
 
 KINDS = (Tensor, torch.nn.Parameter)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def is_eager() -> bool:
@@ -160,7 +161,7 @@ def _check(op: str, **named: Tensor) -> None:
     if x.dtype != y.dtype:
         raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
     if not x.is_floating_point():
-        raise ValueError(f"{op}: {first} is {x.dtype}; want torch.float32, float64, float16 or bfloat16")
+        raise ValueError(f"{op}: {first} is {x.dtype}; want one of {', '.join(map(str, FLOATS))}")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -17,13 +17,12 @@ from .._out import copy_out
 from .._transforms import has_tangent, is_traced
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
+from .matmul import FLOATS, KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.
 _LOW, _HIGH = -127, 127
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _CODES = Op(
     "quantized_linear_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
