@@ -85,14 +85,15 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict, int only_check,
-                        int only_shapes) {
+enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4 }; /* see call */
+
+static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int flags) {
   call c;
   c.op = PyCapsule_GetPointer(self, "isobit.op");
   if (!c.op || lib_ready()) return NULL;
-  c.strict = strict;
-  c.only_check = only_check;
-  c.only_shapes = only_shapes;
+  c.strict = flags & STRICT;
+  c.only_check = flags & ONLY_CHECK;
+  c.only_shapes = flags & ONLY_SHAPES;
   c.missed = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -101,7 +102,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   memset(c.made, 0, sizeof c.made);
   PyObject *result = NULL;
   if (prepare(&c, args, nargs) == 0 && run(&c) == 0) {
-    if (only_check)
+    if (c.only_check)
       Py_INCREF(result = Py_None);
     else if (count_writes(&c) == 0)
       result = results(&c);
@@ -110,7 +111,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     if (c.taken[i]) tensor_release(&c.args[i]);
     Py_XDECREF(c.made[i]);
   }
-  if (!result && !strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
+  if (!result && !c.strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
   if (!result && c.missed) {
     PyErr_Clear();
     Py_RETURN_NOTIMPLEMENTED;
@@ -119,16 +120,16 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 }
 
 static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1, 0, 0);
+  return invoke(self, args, nargs, STRICT);
 }
 static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 0, 0);
+  return invoke(self, args, nargs, 0);
 }
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 1, 0);
+  return invoke(self, args, nargs, ONLY_CHECK);
 }
 static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1, 1, 1);
+  return invoke(self, args, nargs, STRICT | ONLY_CHECK | ONLY_SHAPES);
 }
 
 /* ---- registration ---- */
