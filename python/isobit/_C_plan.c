@@ -145,10 +145,12 @@ int threads_sync(void) {
   if (want <= 0 || (want == threads_told && threads_generation == lib_generation)) return 0;
   char err[ERR_SIZE] = "";
   isobit_status status = lib.set_num_threads(want, err, sizeof err);
-  if (status) {
+  if (status == ISOBIT_INVALID_ARGUMENT) /* isobit.set_num_threads takes no such number */
+    PyErr_Format(PyExc_ValueError,
+                 "isobit: torch.get_num_threads() is %d; want 1 to 1024, or isobit.set_num_threads(n)", want);
+  else if (status)
     lib_raise(status, err);
-    return -1;
-  }
+  if (status) return -1;
   threads_told = want;
   threads_generation = lib_generation;
   return 0;

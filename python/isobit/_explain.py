@@ -173,8 +173,9 @@ def _types(plan: str, name: str) -> str:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A message of the library or the extension, which have bytes 1 around what is a name, with other names."""
-    return re.sub("\1([^\1]*)\1", lambda m: names.get(m[1], m[1]), text)
+    """A message of the library or the extension, which have bytes 1 around what is a name, with other names. One that
+    was too long may end within a name."""
+    return re.sub("\1([^\1]*)\1?", lambda m: names.get(m[1], m[1]), text)
 
 
 def spell(value: Any) -> str:

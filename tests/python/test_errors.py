@@ -219,6 +219,16 @@ def test_only_names_are_renamed():
     assert str(raised.value).startswith('quantize_per_channel: rounding is "scale"; want ')
 
 
+def test_more_threads_than_there_may_be():
+    x, before = torch.zeros(1 << 14), torch.get_num_threads()
+    torch.set_num_threads(2000)
+    try:
+        with pytest.raises(ValueError, match=r"^isobit: torch\.get_num_threads\(\) is 2000; want 1 to 1024, or isobit"):
+            isobit.quantize_per_tensor(x, 1.0, 0, -8, 7, torch.int8)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_an_op_that_is_unknown():
     with pytest.raises(ValueError, match=r'^op "relu" is not known; want an op of OPS\.md or isobit\.support\(\)'):
         isobit.Plan("relu x=f32[2]")
