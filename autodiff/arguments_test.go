@@ -16,16 +16,16 @@ func TestArgumentsOfSliceAssign(t *testing.T) {
 	ad := over(None{})
 	x := Zeros(ad, 4, 3)
 	for want, y := range map[string]Float[adf]{
-		"slice_assign: the part is f32[2,2]; want f32[4,3] but for axis 0":                                          x.SliceAssign(0, 1, Ones(ad, 2, 2)),
-		"slice_assign: the part is f32[3]; want f32[4,3] but for axis 0":                                            x.SliceAssign(0, 1, Ones(ad, 3)),
-		"slice_assign: x is f32[4,3]: axis 2 is out of range for 2 dimensions":                                      x.SliceAssign(2, -1, Ones(ad, 2, 3)),
-		"slice_assign: x is f32[]: axis 0 is out of range":                                                          Scalar(ad, float32(1)).SliceAssign(0, 0, Ones(ad, 1)),
-		"slice_assign: elements from 3 on of axis 0 of f32[4,3]; want at least -4, and room for the part f32[2,3]":  x.SliceAssign(0, 3, Ones(ad, 2, 3)),
-		"slice_assign: elements from -1 on of axis 0 of f32[4,3]; want at least -4, and room for the part f32[2,3]": x.SliceAssign(0, -1, Ones(ad, 2, 3)),
-		"slice_assign: elements from " + strconv.Itoa(math.MaxInt) + " on of axis 0 of f32[4,3]; want at least -4":  x.SliceAssign(0, math.MaxInt, Ones(ad, 2, 3)),
-		"slice_assign: elements from " + strconv.Itoa(math.MinInt) + " on of axis 1 of f32[4,3]; want at least -3":  x.SliceAssign(1, math.MinInt, Ones(ad, 4, 1)),
-		"slice_assign: inputs are f32[4,3] and f64[4,3]; want one type":                                             x.SliceAssign(0, 0, Floats(ad, make([]float64, 12), 4, 3)),
-		"elements from 0 on of axis 1 of f32[4,3]; want at least -3, and room for the part f32[4,4]":                x.SliceAssign(1, 0, Ones(ad, 4, 4)),
+		"slice_assign: the part is f32[2, 2]; want f32[4, 3] but for axis 0":                                          x.SliceAssign(0, 1, Ones(ad, 2, 2)),
+		"slice_assign: the part is f32[3]; want f32[4, 3] but for axis 0":                                             x.SliceAssign(0, 1, Ones(ad, 3)),
+		"slice_assign: x is f32[4, 3]: axis 2 is out of range for 2 dimensions":                                       x.SliceAssign(2, -1, Ones(ad, 2, 3)),
+		"slice_assign: x is f32[]: axis 0 is out of range":                                                            Scalar(ad, float32(1)).SliceAssign(0, 0, Ones(ad, 1)),
+		"slice_assign: elements from 3 on of axis 0 of f32[4, 3]; want at least -4, and room for the part f32[2, 3]":  x.SliceAssign(0, 3, Ones(ad, 2, 3)),
+		"slice_assign: elements from -1 on of axis 0 of f32[4, 3]; want at least -4, and room for the part f32[2, 3]": x.SliceAssign(0, -1, Ones(ad, 2, 3)),
+		"slice_assign: elements from " + strconv.Itoa(math.MaxInt) + " on of axis 0 of f32[4, 3]; want at least -4":   x.SliceAssign(0, math.MaxInt, Ones(ad, 2, 3)),
+		"slice_assign: elements from " + strconv.Itoa(math.MinInt) + " on of axis 1 of f32[4, 3]; want at least -3":   x.SliceAssign(1, math.MinInt, Ones(ad, 4, 1)),
+		"slice_assign: inputs are f32[4, 3] and f64[4, 3]; want one type":                                             x.SliceAssign(0, 0, Floats(ad, make([]float64, 12), 4, 3)),
+		"elements from 0 on of axis 1 of f32[4, 3]; want at least -3, and room for the part f32[4, 4]":                x.SliceAssign(1, 0, Ones(ad, 4, 4)),
 	} {
 		require.ErrorContains(t, y.Err(), "autodiff: ")
 		require.ErrorContains(t, y.Err(), want)
@@ -60,23 +60,23 @@ func TestArgumentsOfLayerNormAnyAndAll(t *testing.T) {
 	ad := over(None{})
 	x, none := Ones(ad, 2, 3), Float[adf]{}
 	for want, y := range map[string]Float[adf]{
-		"layer_norm: x is f32[]; want [..., n]":                                                Scalar(ad, float32(1)).LayerNorm(none, none, 1),
-		"layer_norm: eps is -1; want 0 or more":                                                x.LayerNorm(none, none, -1),
-		"layer_norm: eps is NaN; want 0 or more":                                               x.LayerNorm(none, none, math.NaN()),
-		"layer_norm: the weight is f32[2,3]; want f32[3], to go with x of f32[2,3]":            x.LayerNorm(Ones(ad, 2, 3), none, 1),
-		"layer_norm: the weight is f32[1]; want f32[3]":                                        x.LayerNorm(Ones(ad, 1), none, 1),
-		"layer_norm: the bias is f32[4,1,3]; want f32[3]":                                      x.LayerNorm(none, Ones(ad, 4, 1, 3), 1),
-		"layer_norm: the bias is f64[3]; want f32[3]":                                          x.LayerNorm(none, Floats(ad, []float64{1, 2, 3}), 1),
-		"layer_norm: the weight is f64[3]; want f16[3], to go with x of f16[2,3]":              x.Cast(tensor.F16).LayerNorm(Floats(ad, []float64{1, 2, 3}), none, 1),
-		"autodiff: reshape: the input is f32[2,3] with 6 elements, which do not fit shape [4]": x.LayerNorm(none, x.Reshape(4), 1),
+		"layer_norm: x is f32[]; want [..., n]":                                                 Scalar(ad, float32(1)).LayerNorm(none, none, 1),
+		"layer_norm: eps is -1; want 0 or more":                                                 x.LayerNorm(none, none, -1),
+		"layer_norm: eps is NaN; want 0 or more":                                                x.LayerNorm(none, none, math.NaN()),
+		"layer_norm: the weight is f32[2, 3]; want f32[3], to go with x of f32[2, 3]":           x.LayerNorm(Ones(ad, 2, 3), none, 1),
+		"layer_norm: the weight is f32[1]; want f32[3]":                                         x.LayerNorm(Ones(ad, 1), none, 1),
+		"layer_norm: the bias is f32[4, 1, 3]; want f32[3]":                                     x.LayerNorm(none, Ones(ad, 4, 1, 3), 1),
+		"layer_norm: the bias is f64[3]; want f32[3]":                                           x.LayerNorm(none, Floats(ad, []float64{1, 2, 3}), 1),
+		"layer_norm: the weight is f64[3]; want f16[3], to go with x of f16[2, 3]":              x.Cast(tensor.F16).LayerNorm(Floats(ad, []float64{1, 2, 3}), none, 1),
+		"autodiff: reshape: the input is f32[2, 3] with 6 elements, which do not fit shape [4]": x.LayerNorm(none, x.Reshape(4), 1),
 	} {
 		if y.Present() {
 			require.ErrorContains(t, y.Err(), want)
 		}
 	}
 	b := x.Less(x)
-	require.EqualError(t, b.Any(2).Err(), "autodiff: any: x is bool[2,3]: axis 2 is out of range for 2 dimensions")
-	require.EqualError(t, b.All(-3).Err(), "autodiff: all: x is bool[2,3]: axis -3 is out of range for 2 dimensions")
+	require.EqualError(t, b.Any(2).Err(), "autodiff: any: x is bool[2, 3]: axis 2 is out of range for 2 dimensions")
+	require.EqualError(t, b.All(-3).Err(), "autodiff: all: x is bool[2, 3]: axis -3 is out of range for 2 dimensions")
 	require.EqualError(t, Bools(ad, []bool{true}, []int{}...).Any(0).Err(), "autodiff: any: x is bool[]: axis 0 is out of range for 0 dimensions")
 }
 
@@ -86,10 +86,10 @@ func TestErrorsNameTheInput(t *testing.T) {
 	x, none := Ones(ad, 2, 3), Float[adf]{}
 	of := func(d tensor.DType, shape ...int) Float[adf] { return Ones(ad, shape...).Cast(d) }
 	for want, y := range map[string]Float[adf]{
-		"linear: the weight is f64[4,3]; want f32, the type of x":                    x.Linear(of(tensor.F64, 4, 3), none),
-		"linear: the bias is f16[4]; want f32, the type of x":                        x.Linear(Ones(ad, 4, 3), of(tensor.F16, 4)),
-		"matmul: y is f64[3,2]; want f32, the type of x":                             x.MatMul(of(tensor.F64, 3, 2)),
-		"scatter_add: x is f32[2,3] and y f64[2,1]; want floats, the latter of the ": x.ScatterAdd(1, Ints(ad, []int64{0, 1}, 2, 1), of(tensor.F64, 2, 1)),
+		"linear: the weight is f64[4, 3]; want f32, the type of x":                     x.Linear(of(tensor.F64, 4, 3), none),
+		"linear: the bias is f16[4]; want f32, the type of x":                          x.Linear(Ones(ad, 4, 3), of(tensor.F16, 4)),
+		"matmul: y is f64[3, 2]; want f32, the type of x":                              x.MatMul(of(tensor.F64, 3, 2)),
+		"scatter_add: x is f32[2, 3] and y f64[2, 1]; want floats, the latter of the ": x.ScatterAdd(1, Ints(ad, []int64{0, 1}, 2, 1), of(tensor.F64, 2, 1)),
 	} {
 		require.ErrorContains(t, y.Err(), "autodiff: "+want)
 	}

@@ -69,21 +69,22 @@ func (c *CPU) Owns(v Value) bool {
 
 // checkView refuses what cannot be read: plans ask the same of their arguments.
 func checkView(v *tensor.View) error {
+	info := Info{v.DType, v.Shape}
 	switch {
 	case v.NumElements() < 0:
-		return fmt.Errorf("autodiff: cannot copy %v: no tensor has this shape", v)
+		return fmt.Errorf("autodiff: cannot copy %v: no tensor has this shape", info)
 	case v.DType.Size() == 0 || v.DType.Packed():
-		return fmt.Errorf("autodiff: cannot copy %v; want a type whose elements have bytes of their own", v)
+		return fmt.Errorf("autodiff: cannot copy %v; want a type whose elements have bytes of their own", info)
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
-		return fmt.Errorf("autodiff: cannot copy %v: it has %d strides; want one for each dimension", v, len(v.Strides))
+		return fmt.Errorf("autodiff: cannot copy %v: it has %d strides; want one for each dimension", info, len(v.Strides))
 	case v.Data == nil && v.NumElements() > 0:
-		return fmt.Errorf("autodiff: cannot copy %v: its data is nil; want the address of its elements", v)
+		return fmt.Errorf("autodiff: cannot copy %v: its data is nil; want the address of its elements", info)
 	}
 	switch lo, hi := v.Extent(); {
 	case lo == math.MinInt64:
-		return fmt.Errorf("autodiff: cannot copy %v: it reaches beyond all memory", v)
+		return fmt.Errorf("autodiff: cannot copy %v: it reaches beyond all memory", info)
 	case (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High):
-		return fmt.Errorf("autodiff: cannot copy %v: it spans bytes [%d, %d); want at most [%d, %d), which its memory has", v, lo, hi, v.Low, v.High)
+		return fmt.Errorf("autodiff: cannot copy %v: it spans bytes [%d, %d); want at most [%d, %d), which its memory has", info, lo, hi, v.Low, v.High)
 	}
 	return nil
 }
@@ -91,14 +92,14 @@ func checkView(v *tensor.View) error {
 // FromView copies a tensor from host memory.
 func (c *CPU) FromView(v tensor.View) (Value, error) {
 	if !v.Present() || !v.Device.IsCPU() {
-		return nil, fmt.Errorf("autodiff: cannot copy %v on %v; want a tensor in host memory", &v, v.Device)
+		return nil, fmt.Errorf("autodiff: cannot copy %v on %v; want a tensor in host memory", Info{v.DType, v.Shape}, v.Device)
 	}
 	if err := checkView(&v); err != nil {
 		return nil, err
 	}
 	info := Info{v.DType, append([]int64{}, v.Shape...)}
 	if err := info.fits(); err != nil {
-		return nil, fmt.Errorf("autodiff: cannot copy %v: the copy would %w", &v, err)
+		return nil, fmt.Errorf("autodiff: cannot copy %v: the copy would %w", info, err)
 	}
 	t := c.new(info)
 	size := int(v.DType.Size())
@@ -111,7 +112,7 @@ func (c *CPU) FromView(v tensor.View) (Value, error) {
 	}
 	if err := checkBools(v.DType, mem); err != nil {
 		t.Release()
-		return nil, fmt.Errorf("autodiff: cannot copy %v: %w", &v, err)
+		return nil, fmt.Errorf("autodiff: cannot copy %v: %w", info, err)
 	}
 	return t, nil
 }

@@ -188,7 +188,7 @@ func ExampleTensor_Err() {
 	x := autodiff.Ones(cpu, 2, 3)
 	y := x.MatMul(x).Relu().Sum()
 	fmt.Println(y.Err())
-	// Output: autodiff: matmul: shapes [2,3] and [2,3] do not fit: the inner extents are 3 and 2
+	// Output: autodiff: matmul: shapes [2, 3] and [2, 3] do not fit: the inner extents are 3 and 2
 }
 
 // A gradient can be replaced, by one of the same type and shape.

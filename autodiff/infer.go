@@ -129,7 +129,7 @@ func broadcast(x, y []int64) ([]int64, error) {
 		case out[at] == 1:
 			out[at] = n
 		default:
-			return nil, fmt.Errorf("shapes %s and %s do not broadcast", tensor.ShapeString(x), tensor.ShapeString(y))
+			return nil, fmt.Errorf("shapes %s and %s do not broadcast", tensor.ShapeText(x), tensor.ShapeText(y))
 		}
 	}
 	return out, nil
@@ -217,7 +217,7 @@ func create(at *Attr, in []Info) ([3]Info, error) {
 // isShape checks what a caller gives as a shape.
 func isShape(shape []int64) error {
 	if slices.ContainsFunc(shape, func(n int64) bool { return n < 0 }) {
-		return fmt.Errorf("the shape %s has a negative extent", tensor.ShapeString(shape))
+		return fmt.Errorf("the shape %s has a negative extent", tensor.ShapeText(shape))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func matrices(at *Attr, a, b []int64) (m, n, k int64, batch []int64, err error) 
 		kb, n = n, kb
 	}
 	if k != kb {
-		return 0, 0, 0, nil, fmt.Errorf("shapes %s and %s do not fit: the inner extents are %d and %d", tensor.ShapeString(a), tensor.ShapeString(b), k, kb)
+		return 0, 0, 0, nil, fmt.Errorf("shapes %s and %s do not fit: the inner extents are %d and %d", tensor.ShapeText(a), tensor.ShapeText(b), k, kb)
 	}
 	batch, err = broadcast(a[:len(a)-2], b[:len(b)-2])
 	return m, n, k, batch, err
@@ -139,7 +139,7 @@ func pool2d(positions bool) infer {
 		}
 		h, wd := places(x[r-2], int64(w.Kernel[0]), w, 0), places(x[r-1], int64(w.Kernel[1]), w, 1)
 		if h < 1 || wd < 1 || x[r-2] < 1 || x[r-1] < 1 {
-			return fail("x is %v, smaller than the window %v", in[0], w.Kernel)
+			return fail("x is %v, smaller than the window %s", in[0], tensor.ShapeText([]int64{int64(w.Kernel[0]), int64(w.Kernel[1])}))
 		}
 		shape := append(slices.Clone(x[:r-2]), h, wd)
 		if positions {
@@ -153,7 +153,7 @@ func pool2d(positions bool) infer {
 func planesOf(large, small []int64, at Info) error {
 	r := len(large)
 	if r < 2 || len(small) != r || !slices.Equal(large[:r-2], small[:r-2]) {
-		return fmt.Errorf("planes of %s and %s do not fit", tensor.ShapeString(large), tensor.ShapeString(small))
+		return fmt.Errorf("planes of %s and %s do not fit", tensor.ShapeText(large), tensor.ShapeText(small))
 	}
 	if at.DType != tensor.I32 || !slices.Equal(at.Shape, small) {
 		return fmt.Errorf("positions are %v; want %v", at, Info{tensor.I32, small})

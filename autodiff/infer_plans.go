@@ -45,7 +45,7 @@ func likeInputs(like ...int) infer {
 func affineGrid(at *Attr, in []Info) ([3]Info, error) {
 	r := len(at.Shape)
 	if r < 4 || !slices.Equal(in[0].Shape, []int64{at.Shape[0], int64(r - 2), int64(r - 1)}) {
-		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w]", in[0], tensor.ShapeString(at.Shape))
+		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w]", in[0], tensor.ShapeText(at.Shape))
 	}
 	shape := append([]int64{at.Shape[0]}, at.Shape[2:]...)
 	return one(in[0].DType, append(shape, int64(r-2)))
@@ -88,7 +88,7 @@ func (s *Scheme) parameters(x []int64) ([]int64, error) {
 		return []int64{x[axis]}, nil
 	case "per_block":
 		if len(s.BlockSize) != r || (r > 0 && slices.Min(s.BlockSize) < 1) {
-			return nil, fmt.Errorf("the scheme's block size is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeString(s.BlockSize), tensor.ShapeString(x))
+			return nil, fmt.Errorf("the scheme's block size is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeText(s.BlockSize), tensor.ShapeText(x))
 		}
 		shape := slices.Clone(x)
 		for i, b := range s.BlockSize {

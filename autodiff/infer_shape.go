@@ -18,7 +18,7 @@ func reshape(at *Attr, in []Info) ([3]Info, error) {
 		case d == -1 && rest < 0:
 			rest = i
 		case d < 0 || d > 0 && known > math.MaxInt64/d:
-			return fail("shape %s is not one; want extents of which at most one is -1", tensor.ShapeString(at.Shape))
+			return fail("shape %s is not one; want extents of which at most one is -1", tensor.ShapeText(at.Shape))
 		default:
 			known *= d
 		}
@@ -28,7 +28,7 @@ func reshape(at *Attr, in []Info) ([3]Info, error) {
 		known *= shape[rest]
 	}
 	if known != n || rest >= 0 && shape[rest] < 0 {
-		return fail("the input is %v with %d elements, which do not fit shape %s", in[0], n, tensor.ShapeString(at.Shape))
+		return fail("the input is %v with %d elements, which do not fit shape %s", in[0], n, tensor.ShapeText(at.Shape))
 	}
 	at.Shape = shape
 	return one(in[0].DType, shape)
@@ -58,7 +58,7 @@ func expand(at *Attr, in []Info) ([3]Info, error) {
 	}
 	shape, err := broadcast(in[0].Shape, at.Shape)
 	if err == nil && !slices.Equal(shape, at.Shape) {
-		err = fmt.Errorf("shape %s does not broadcast to %s", tensor.ShapeString(in[0].Shape), tensor.ShapeString(at.Shape))
+		err = fmt.Errorf("shape %s does not broadcast to %s", tensor.ShapeText(in[0].Shape), tensor.ShapeText(at.Shape))
 	}
 	return [3]Info{{in[0].DType, shape}}, err
 }

@@ -135,12 +135,12 @@ type Info struct {
 	Shape []int64
 }
 
-// String returns the type and shape, such as "f32[8,64]".
+// String returns the type and shape, such as "f32[8, 64]".
 func (i Info) String() string {
 	if i.DType == tensor.None {
 		return "none"
 	}
-	return i.DType.String() + tensor.ShapeString(i.Shape)
+	return i.DType.String() + tensor.ShapeText(i.Shape)
 }
 
 // opDef is a row of the table of operations.

@@ -150,44 +150,44 @@ func TestUserErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{x.Add(Ones(be, 2, 3)).Err(), "add: inputs are f64[2,3] and f32[2,3]; want one type"},
-		{x.Add(Floats(be, []float64{1, 2})).Err(), "add: shapes [2,3] and [2] do not broadcast"},
-		{x.Reshape(4, 2).Err(), "reshape: the input is f64[2,3] with 6 elements, which do not fit shape [4,2]"},
+		{x.Add(Ones(be, 2, 3)).Err(), "add: inputs are f64[2, 3] and f32[2, 3]; want one type"},
+		{x.Add(Floats(be, []float64{1, 2})).Err(), "add: shapes [2, 3] and [2] do not broadcast"},
+		{x.Reshape(4, 2).Err(), "reshape: the input is f64[2, 3] with 6 elements, which do not fit shape [4, 2]"},
 		{x.Permute(0, 0).Err(), "permute: axis 0 is named twice"},
 		{x.Sum(2).Err(), "sum: axis 2 is out of range for 2 dimensions"},
 		{x.Softmax(-3).Err(), "softmax: axis -3 is out of range"},
-		{x.MatMul(x).Err(), "matmul: shapes [2,3] and [2,3] do not fit: the inner extents are 3 and 2"},
+		{x.MatMul(x).Err(), "matmul: shapes [2, 3] and [2, 3] do not fit: the inner extents are 3 and 2"},
 		{x.Slice(0, 1, 5).Err(), "slice: elements 1 to 5"},
 		{x.Select(0, i).Err(), "select: index 1 is 5; want 0 to 1"},
-		{x.Gather(1, i).Err(), "gather: indices are i64[2]; want f64[2,3] but for axis 1"},
+		{x.Gather(1, i).Err(), "gather: indices are i64[2]; want f64[2, 3] but for axis 1"},
 		{x.Embedding(i).Err(), "embedding"},
 		{x.CrossEntropy(i, 0).Err(), "cross_entropy: index 1 is 5; want 0 to 2"},
 		{x.CrossEntropy(i, 1.5).Err(), "the label smoothing is 1.5"},
 		{i.OneHot(5).Err(), "one_hot: index 1 is 5; want 0 to 4"},
 		{i.Neg().OneHot(6).Err(), "one_hot: index 1 is -5; want 0 to 5"},
 		{i.OneHot(-1).Err(), "one_hot: n is -1; want at least 0 classes"},
-		{x.Flip(2).Err(), "flip: axis 2 is out of range for f64[2,3]"},
+		{x.Flip(2).Err(), "flip: axis 2 is out of range for f64[2, 3]"},
 		{x.Clamp(2, 1).Err(), "clamp: the bounds are 2 and 1"},
 		{x.Linear(x, Float[*CPU]{}).Slice(0, 0, 9).Err(), "slice"},
-		{x.Conv2d(x, Float[*CPU]{}, Window{}).Err(), "conv2d: x is f64[2,3] and the weight f64[2,3]"},
-		{x.MaxPool2d(Window{Kernel: [2]int{5, 5}}).Err(), "max_pool2d: x is f64[2,3], smaller than the window [5 5]"},
+		{x.Conv2d(x, Float[*CPU]{}, Window{}).Err(), "conv2d: x is f64[2, 3] and the weight f64[2, 3]"},
+		{x.MaxPool2d(Window{Kernel: [2]int{5, 5}}).Err(), "max_pool2d: x is f64[2, 3], smaller than the window [5, 5]"},
 		{i.DivScalar(0).Err(), "div: the divisor i64[] is 0 at position 0"},
 		{Floats(be, []float32{1, 2, 3}, 2).Err(), "a slice of 3 elements does not fit shape [2]"},
 		{x.FakeQuantize(Floats(be, []float64{1, 2}), PerTensor(-8, 7)).Err(), "scale"},
 		{x.Cast(tensor.I32).Err(), "a Float cannot become i32"},
-		{x.Squeeze(0).Err(), "squeeze: axis 0 of f64[2,3] has not extent 1"},
+		{x.Squeeze(0).Err(), "squeeze: axis 0 of f64[2, 3] has not extent 1"},
 		{Zeros(be, 1, 1, 1, 1, 1, 1, 1, 1).Unsqueeze(0).Err(), "9 dimensions; want at most 8"},
 		{Zeros(be, -1).Err(), "negative extent"},
-		{Ones(be, 1).Expand(0, -2).Err(), "expand: the shape [0,-2] has a negative extent"},
-		{i.Slice(0, 0, 1).Expand(-1, 0, 3).Err(), "expand: the shape [-1,0,3] has a negative extent"},
-		{FloatView(be, tensor.View{DType: tensor.F32, Shape: []int64{-3, 0}}).Err(), "cannot copy f32[-3,0]: no tensor has this shape"},
+		{Ones(be, 1).Expand(0, -2).Err(), "expand: the shape [0, -2] has a negative extent"},
+		{i.Slice(0, 0, 1).Expand(-1, 0, 3).Err(), "expand: the shape [-1, 0, 3] has a negative extent"},
+		{FloatView(be, tensor.View{DType: tensor.F32, Shape: []int64{-3, 0}}).Err(), "cannot copy f32[-3, 0]: no tensor has this shape"},
 		{Cat(0, Zeros(be, math.MaxInt, 0), Zeros(be, math.MaxInt, 0)).Err(), "cat: the result would be f32["},
 	} {
 		require.ErrorContains(t, c.err, c.want)
 		require.ErrorContains(t, c.err, "autodiff: ")
 	}
 	_, err := x.Item()
-	require.ErrorContains(t, err, "item: the tensor is f64[2,3]; want one element")
+	require.ErrorContains(t, err, "item: the tensor is f64[2, 3]; want one element")
 }
 
 // TestEmptyTensors goes through operations with nothing in them.

@@ -109,7 +109,7 @@ func TestSchemesAtTheEdge(t *testing.T) {
 	}{
 		{PerChannel(2, -8, 7), "axis 2 is out of range for 2 dimensions"},
 		{PerGroup(0, -8, 7), "the scheme's group size is 0; want at least 1"},
-		{Scheme{Granularity: "per_block", BlockSize: []int64{1, 0}, QMax: 7}, "the scheme's block size is [1,0]; want one extent of at least 1 for each dimension of shape [2,2]"},
+		{Scheme{Granularity: "per_block", BlockSize: []int64{1, 0}, QMax: 7}, "the scheme's block size is [1, 0]; want one extent of at least 1 for each dimension of shape [2, 2]"},
 		{Scheme{Granularity: "per_block", BlockSize: []int64{1}, QMax: 7}, "the scheme's block size is [1]; want one extent"},
 	} {
 		_, zero := x.ChooseQParams(c.scheme)

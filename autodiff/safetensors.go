@@ -199,7 +199,7 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 	n := tensor.NumElements(e.Shape)
 	begin, end := e.Offsets[0], e.Offsets[1]
 	if n < 0 || n > math.MaxInt64/8 || begin < 0 || end < begin || end > int64(len(data)) || end-begin != n*v.DType.Size() {
-		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeString(e.Shape))
+		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeText(e.Shape))
 	}
 	if err := checkBools(v.DType, data[begin:end]); err != nil {
 		return v, err

@@ -73,7 +73,7 @@ func (t Tensor[B]) Len() int {
 	return int(tensor.NumElements(t.v.Shape()))
 }
 
-// String returns the type and shape, such as "f32[8,64]", or the error.
+// String returns the type and shape, such as "f32[8, 64]", or the error.
 func (t Tensor[B]) String() string {
 	if t.v == nil {
 		if t.err != nil {
@@ -202,7 +202,7 @@ func fromSlice[B Backend, T tensor.Element](be B, data []T, shape []int) Tensor[
 	}
 	dims := wide(shape)
 	if n := tensor.NumElements(dims); n != int64(len(data)) {
-		return failed(be, "a slice of %d elements does not fit shape %s", len(data), tensor.ShapeString(dims))
+		return failed(be, "a slice of %d elements does not fit shape %s", len(data), tensor.ShapeText(dims))
 	}
 	return FromView(be, tensor.Of(data, dims...))
 }

@@ -54,7 +54,7 @@ func TestHandles(t *testing.T) {
 	seen := map[uint64]bool{}
 	var live []uint64
 	for i := range 1000 {
-		h := handles.add(plan)
+		h := handles.add(plan, false)
 		if h == 0 || seen[h] {
 			t.Fatalf("handle %#x was given out before", h)
 		}
@@ -96,7 +96,7 @@ func TestRunDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle := handles.add(plan)
+	handle := handles.add(plan, false)
 	defer handles.remove(handle)
 	x, scale, y := []float32{0.4, 1.6}, []float32{1}, []float32{0, 0}
 	shape := []int64{2}

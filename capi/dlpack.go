@@ -30,7 +30,7 @@ var viewLists = sync.Pool{New: func() any { return new(viewList) }}
 // withViews calls f with args as Views. The Views read the caller's shapes and
 // strides in place and are cleared afterwards: a stale pointer into memory that
 // Go's heap may take over later would end the process.
-func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]tensor.View) error) error {
+func withViews(plan *entry, args **C.DLTensor, nargs C.int32_t, f func([]tensor.View) error) error {
 	n := int(nargs)
 	if n < 0 || n > plans.MaxArgs {
 		return fail(plans.InvalidArgument, "nargs", "is %d; want the number of entries of args, 0 to %d", n, plans.MaxArgs)
@@ -45,7 +45,7 @@ func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]ten
 			continue
 		}
 		if problem := toView(t, &views[i]); problem != "" {
-			return badArg(plan, i, problem) // the list is dropped
+			return badArg(plan.Plan, i, problem) // the list is dropped
 		}
 	}
 	err := f(views)
@@ -57,10 +57,13 @@ func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]ten
 
 // badArg says what is wrong with argument i of a plan.
 func badArg(plan plans.Plan, i int, problem string) error {
-	err := fail(plans.InvalidArgument, fmt.Sprintf("args[%d]", i), "%s", problem)
-	if d := plans.Describe(plan); i < len(d.Args) {
-		err.Op, err.Arg = plan.Problem().Op(), fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
+	at := fmt.Sprintf("args[%d]", i)
+	d := plans.Describe(plan)
+	if i >= len(d.Args) {
+		return fail(plans.InvalidArgument, at, "%s", problem)
 	}
+	err := fail(plans.InvalidArgument, d.Args[i].Name, "(%s) %s", at, problem)
+	err.Op = plan.Problem().Op()
 	return err
 }
 

@@ -111,7 +111,7 @@ isobit_status isobit_plan_create(const char *problem, const isobit_preference *p
     return ISOBIT_INVALID_ARGUMENT;
   }
   RETURN_FROM_GO(goPlanCreate((char *)problem, preference->max_workspace, (char *)preference->row,
-                              preference->num_threads, plan, err, err_size));
+                              preference->num_threads, preference->mark_names, plan, err, err_size));
 }
 
 isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs, char *err,

@@ -27,22 +27,22 @@ func answer(errBuf *C.char, errSize C.size_t, f func() error) C.int32_t {
 		return C.ISOBIT_OK
 	}
 	if errBuf != nil {
-		text := err.Error()
+		text := sentence(err)
 		// No more than is needed, so that a size such as SIZE_MAX is fine.
 		putText(unsafe.Slice((*byte)(unsafe.Pointer(errBuf)), min(uint64(errSize), uint64(len(text)+1))), text)
 	}
 	return C.int32_t(kindOf(err))
 }
 
-func find(handle C.uint64_t) (plans.Plan, error) {
-	if plan := handles.get(uint64(handle)); plan != nil {
-		return plan, nil
+func find(handle C.uint64_t) (*entry, error) {
+	if e := handles.get(uint64(handle)); e != nil {
+		return e, nil
 	}
 	return nil, fail(plans.InvalidHandle, "plan", "%#x is not a handle, or was destroyed", uint64(handle))
 }
 
 //export goPlanCreate
-func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads C.int32_t, handle *C.uint64_t,
+func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads, markNames C.int32_t, handle *C.uint64_t,
 	errBuf *C.char, errSize C.size_t) C.int32_t {
 	return answer(errBuf, errSize, func() error {
 		if problem == nil {
@@ -56,14 +56,14 @@ func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads 
 		}
 		p, err := plans.Parse(C.GoString(problem))
 		if err != nil {
-			return err
+			return markedIf(markNames != 0, err)
 		}
 		plan, err := plans.Select(0, p, plans.Preference{
 			MaxWorkspace: int64(maxWorkspace), Row: C.GoString(row), Threads: int(threads)})
 		if err != nil {
-			return err
+			return markedIf(markNames != 0, err)
 		}
-		*handle = C.uint64_t(handles.add(plan))
+		*handle = C.uint64_t(handles.add(plan, markNames != 0))
 		return nil
 	})
 }
@@ -75,7 +75,7 @@ func goPlanCanImplement(handle C.uint64_t, args **C.DLTensor, nargs C.int32_t, e
 		if err != nil {
 			return err
 		}
-		return withViews(plan, args, nargs, plan.CanImplement)
+		return markedIf(plan.markNames, withViews(plan, args, nargs, plan.CanImplement))
 	})
 }
 
@@ -107,9 +107,9 @@ func goPlanRun(handle C.uint64_t, stream C.uintptr_t, workspace unsafe.Pointer, 
 		}
 		// A caller may offer more than an int holds; the plan's own size fits.
 		bytes := unsafe.Slice((*byte)(workspace), int(min(workspaceSize, C.uint64_t(plan.WorkspaceSize()))))
-		return withViews(plan, args, nargs, func(views []tensor.View) error {
+		return markedIf(plan.markNames, withViews(plan, args, nargs, func(views []tensor.View) error {
 			return plan.Run(plans.Stream(stream), bytes, views)
-		})
+		}))
 	})
 }
 
@@ -131,6 +131,6 @@ func goPlanDescribe(handle C.uint64_t, buf *C.char, size C.size_t, needed *C.siz
 		if err != nil {
 			return err
 		}
-		return putJSON(plans.Describe(plan), buf, size, needed)
+		return putJSON(plans.Describe(plan.Plan), buf, size, needed)
 	})
 }

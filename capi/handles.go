@@ -12,8 +12,9 @@ import (
 // entry is a live handle. It is never changed, so that a reader needs no lock
 // and a plan that is destroyed while it runs stays whole.
 type entry struct {
-	handle uint64
-	plan   plans.Plan
+	plans.Plan
+	handle    uint64
+	markNames bool // its errors have marks beside names
 }
 
 // table maps handles to plans. A handle is a slot's number in its low half and
@@ -26,8 +27,8 @@ type table struct {
 	free        []uint32
 }
 
-// get returns the plan of a handle, or nil.
-func (t *table) get(handle uint64) plans.Plan {
+// get returns what a handle stands for, or nil.
+func (t *table) get(handle uint64) *entry {
 	slots := t.slots.Load()
 	if slots == nil || uint64(uint32(handle)) >= uint64(len(*slots)) {
 		return nil
@@ -36,10 +37,10 @@ func (t *table) get(handle uint64) plans.Plan {
 	if e == nil || e.handle != handle {
 		return nil
 	}
-	return e.plan
+	return e
 }
 
-func (t *table) add(plan plans.Plan) uint64 {
+func (t *table) add(plan plans.Plan, markNames bool) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.free) == 0 {
@@ -52,7 +53,7 @@ func (t *table) add(plan plans.Plan) uint64 {
 		t.generations[slot] = 1
 	}
 	handle := uint64(t.generations[slot])<<32 | uint64(slot)
-	(*t.slots.Load())[slot].Store(&entry{handle, plan})
+	(*t.slots.Load())[slot].Store(&entry{plan, handle, markNames})
 	return handle
 }
 

@@ -11,6 +11,7 @@ import "C"
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -30,10 +31,15 @@ var environment = sync.OnceValue(func() error {
 	if v := get("ISOBIT_VERBOSE"); v != "" && v != "0" {
 		plans.SetVerbose(func(line string) { os.Stderr.WriteString(line + "\n") })
 	}
-	if rows := get("ISOBIT_ROWS"); rows != "" {
-		return plans.SetRows(rows)
+	rows := get("ISOBIT_ROWS")
+	if rows == "" {
+		return nil
 	}
-	return nil
+	err := plans.SetRows(rows)
+	if e, ok := errors.AsType[*plans.Error](err); ok { // the variable is what the caller set
+		e.Op, e.Arg = "", "ISOBIT_ROWS"
+	}
+	return err
 })
 
 //export goSetNumThreads

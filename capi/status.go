@@ -57,6 +57,39 @@ func kindOf(err error) plans.Kind {
 	return plans.Internal
 }
 
+// inC is what C calls functions of plans.
+var inC = map[string]string{"SetNumThreads": "isobit_set_num_threads", "SetRows": "ISOBIT_ROWS", "plans.Support": "isobit_support"}
+
+// marked is an error whose text has marks beside names.
+type marked struct{ error }
+
+func (m marked) Unwrap() error { return m.error }
+
+func markedIf(asked bool, err error) error {
+	if asked && err != nil {
+		return marked{err}
+	}
+	return err
+}
+
+// sentence is an error's text with the names that C has.
+func sentence(err error) string {
+	_, marks := err.(marked)
+	e, ok := errors.AsType[*plans.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	return e.Renamed(func(name string) string {
+		if named, ok := inC[name]; ok {
+			name = named
+		}
+		if marks {
+			name = "\x01" + name + "\x01"
+		}
+		return name
+	})
+}
+
 // putText writes text and a NUL to buf, cut to a whole character where it does
 // not fit.
 func putText(buf []byte, text string) {

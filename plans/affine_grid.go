@@ -46,7 +46,7 @@ func inferAffine(p *Problem, name string) ([]int64, error) {
 	grid := p.Shape(name)
 	dims := int64(len(grid) - 2)
 	if (dims != 2 && dims != 3) || grid[dims+1] != dims {
-		return nil, p.errorf(name, "has shape %s; want [N, H, W, 2] or [N, D, H, W, 3]", tensor.ShapeString(grid))
+		return nil, p.errorf(name, "has shape %s; want [N, H, W, 2] or [N, D, H, W, 3]", tensor.ShapeText(grid))
 	}
 	return []int64{grid[0], dims, dims + 1}, nil
 }

@@ -58,7 +58,7 @@ func TestWrongAgain(t *testing.T) {
 		"multiple":          func(v []tensor.View) { v[0].Data = unsafe.Add(v[0].Data, 2); v[0].High = 0 },
 		"spans bytes":       func(v []tensor.View) { v[0].High = 60 },
 		"read-only":         func(v []tensor.View) { v[3].ReadOnly = true },
-		"has shape [8,2]":   func(v []tensor.View) { v[0] = tensor.Of(x, 8, 2) },
+		"has shape [8, 2]":  func(v []tensor.View) { v[0] = tensor.Of(x, 8, 2) },
 		"is s8":             func(v []tensor.View) { v[3] = tensor.New(tensor.S8, 2, 8) },
 		"is missing":        func(v []tensor.View) { v[1] = tensor.View{} },
 		"elements may over": func(v []tensor.View) { v[3].Strides = []int64{1, 1} },

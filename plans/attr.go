@@ -65,7 +65,7 @@ func (a *attr) wants() string {
 	if wants := attrKinds[a.kind].wants; wants != "" {
 		return wants
 	}
-	return strings.Join(a.words, " or ")
+	return "one of " + strings.Join(a.words, ", ")
 }
 
 // wanted is wants where a text does not parse.

@@ -31,7 +31,7 @@ var spoils = []spoil{
 	{"another rank", false, func(v *tensor.View) bool {
 		v.Shape, v.Strides = append([]int64{1, 1}, v.Shape...), nil
 		return true
-	}, `^has shape \[1,1.*\]; want \[.*\]$`},
+	}, `^has shape \[1, 1.*\]; want \[.*\]$`},
 	{"an extent too large", false, func(v *tensor.View) bool {
 		v.Shape = slices.Clone(v.Shape)
 		return change(v.Shape, func(d int64) int64 { return d + 1 })

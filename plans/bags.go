@@ -40,15 +40,15 @@ func inferBags(p *Problem, factors, of string) (count int64, err error) {
 	index := p.Shape("indices")
 	switch last := p.bool("include_last_offset"); {
 	case !p.has("offsets") && len(index) != 2:
-		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and offsets", tensor.ShapeString(index))
+		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and %s", tensor.ShapeText(index), named("offsets"))
 	case !p.has("offsets") && last:
-		return 0, p.errorf("include_last_offset", "is true; want false without offsets")
+		return 0, p.errorf("include_last_offset", "is true; want false without %s", named("offsets"))
 	case !p.has("offsets"):
 		count = index[0]
 	case len(index) != 1:
-		return 0, p.errorf("indices", "has shape %s; want [N] beside offsets", tensor.ShapeString(index))
+		return 0, p.errorf("indices", "has shape %s; want [N] beside %s", tensor.ShapeText(index), named("offsets"))
 	case len(p.Shape("offsets")) != 1:
-		return 0, p.errorf("offsets", "has shape %s; want [B]", tensor.ShapeString(p.Shape("offsets")))
+		return 0, p.errorf("offsets", "has shape %s; want [B]", tensor.ShapeText(p.Shape("offsets")))
 	case last && p.Shape("offsets")[0] == 0:
 		return 0, p.errorf("offsets", "has shape [0]; want at least the last offset")
 	case last:
@@ -69,10 +69,10 @@ func inferBags(p *Problem, factors, of string) (count int64, err error) {
 func inferMode(p *Problem) error {
 	mode := p.word("mode")
 	if p.has("per_sample_weights") && mode != "sum" {
-		return p.errorf("per_sample_weights", "is %s; want none with mode=%s, only mode=sum has them", p.DType("per_sample_weights"), mode)
+		return p.errorf("per_sample_weights", "is %s; want none with %s=%s, only %[2]s=sum has them", p.DType("per_sample_weights"), named("mode"), mode)
 	}
 	if p.has("chosen") && mode != "max" {
-		return p.errorf("chosen", "is %s; want none with mode=%s", p.DType("chosen"), mode)
+		return p.errorf("chosen", "is %s; want none with %s=%s", p.DType("chosen"), named("mode"), mode)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func (pl *plan) checkArgs(c *call) error {
 	if len(c.args) != len(o.args) {
 		names := make([]string, len(o.args))
 		for i := range o.args {
-			names[i] = o.args[i].name
+			names[i] = named(o.args[i].name)
 		}
 		return errorf(InvalidArgument, o.name, "args", "has %d tensors; want %d: %s", len(c.args), len(o.args), strings.Join(names, ", "))
 	}
@@ -52,9 +52,9 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 	case v.DType != want && want == tensor.None:
 		return bad("is %s; the problem says none", v)
 	case v.DType != want && !v.Present():
-		return bad("is missing; want %s%s", want, tensor.ShapeString(pl.shapes[i][0]))
+		return bad("is missing; want %s%s", want, tensor.ShapeText(pl.shapes[i][0]))
 	case v.DType != want:
-		return bad("is %s; want %s%s", v, want, tensor.ShapeString(pl.shapes[i][0]))
+		return bad("is %s; want %s%s", v, want, tensor.ShapeText(pl.shapes[i][0]))
 	case want == tensor.None:
 		return place{}, nil
 	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()) && !(v.Device.Kind == tensor.Meta && takesMeta):
@@ -62,7 +62,7 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
 		return bad("has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
 	case !slices.ContainsFunc(pl.shapes[i], func(s []int64) bool { return slices.Equal(s, v.Shape) }):
-		return bad("has shape %s; want %s", tensor.ShapeString(v.Shape), shapeChoices(pl.shapes[i]))
+		return bad("has shape %s; want %s", tensor.ShapeText(v.Shape), shapeChoices(pl.shapes[i]))
 	case a.out && v.ReadOnly:
 		return bad("is read-only; it is an output")
 	}
@@ -74,7 +74,7 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 		return bad("has a null data pointer for %s", v)
 	}
 	if lo == math.MinInt64 {
-		return bad("has strides %s, which reach beyond all memory", tensor.ShapeString(v.Strides))
+		return bad("has strides %s, which reach beyond all memory", tensor.ShapeText(v.Strides))
 	}
 	if (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
 		return bad("spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
@@ -86,7 +86,7 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 		return bad("has stride %d along its last dimension; packed codes want 1", v.Stride(len(v.Shape)-1))
 	}
 	if a.out && overlapsItself(v) {
-		return bad("has strides %s with which elements may overlap; it is an output", tensor.ShapeString(v.Strides))
+		return bad("has strides %s with which elements may overlap; it is an output", tensor.ShapeText(v.Strides))
 	}
 	start := int64(uintptr(v.Data))
 	return place{start + lo, start + hi}, nil
@@ -95,7 +95,7 @@ func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err e
 func shapeChoices(shapes [][]int64) string {
 	names := make([]string, len(shapes))
 	for i, s := range shapes {
-		names[i] = tensor.ShapeString(s)
+		names[i] = tensor.ShapeText(s)
 	}
 	return strings.Join(names, " or ")
 }
@@ -117,7 +117,7 @@ func (pl *plan) checkWorkspace(c *call) error {
 	own := place{start, start + pl.workspace}
 	for i := range c.args {
 		if own.overlaps(c.places[i]) {
-			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
+			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", named(o.args[i].name))
 		}
 	}
 	return nil

@@ -119,7 +119,7 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 
 func checkChosen(p *Problem) error {
 	if !p.bool("symmetric") && !p.has("zero_point") {
-		return p.errorf("zero_point", "is none, but symmetric=false chooses one")
+		return p.errorf("zero_point", "is none, but %s=false chooses one", named("symmetric"))
 	}
 	return nil
 }

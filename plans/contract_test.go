@@ -165,15 +165,15 @@ func TestSetRows(t *testing.T) {
 	require.NoError(t, plans.SetRows("go"))
 	for _, row := range rowsOf(p.Op())[:len(rowsOf(p.Op()))-1] {
 		_, err := plans.Select(0, p, plans.Preference{Row: row})
-		require.Regexp(t, `^names row "`+row+`", which needs \w+; this machine, or ISOBIT_ROWS, allows go$`, requireKind(t, err, plans.Unsupported).Msg)
+		require.Regexp(t, `^names row "`+row+`", which needs \w+; this machine, or SetRows, allows go$`, requireKind(t, err, plans.Unsupported).Msg)
 	}
 	require.NoError(t, plans.SetRows(""))
 	_, err := plans.Select(0, plans.MustParse("quantize_per_tensor x=f32[2] q=f64 qmin=0 qmax=7"), plans.Preference{Row: "avx2"})
 	require.Regexp(t, `^names row "avx2", which (does not take these types|needs avx2; .*)$`, requireKind(t, err, plans.Unsupported).Msg)
 	e := requireKind(t, plans.SetRows("sse"), plans.InvalidArgument)
-	require.Contains(t, e.Error(), `is "sse"; want go, avx2 or avx512`)
+	require.Equal(t, `SetRows: name is "sse"; want one of go, avx2, avx512`, e.Error())
 	long := strings.Repeat("x", 1<<20)
-	require.Contains(t, plans.SetRows(long).Error(), `x..."; want go, avx2 or avx512`)
+	require.Contains(t, plans.SetRows(long).Error(), `x..."; want one of go, avx2, avx512`)
 	_, err = plans.Select(0, p, plans.Preference{Row: long})
 	require.Contains(t, err.Error(), `x..."; want one of `)
 }

@@ -35,7 +35,7 @@ var dequantizeBackward = groupedOp{
 func needs(out, in string) func(p *Problem) error {
 	return func(p *Problem) error {
 		if p.has(out) && !p.has(in) {
-			return p.errorf(in, "is none, but %s is computed from it", out)
+			return p.errorf(in, "is none, but %s is computed from it", named(out))
 		}
 		return nil
 	}
@@ -44,10 +44,10 @@ func needs(out, in string) func(p *Problem) error {
 // checkGroupGradients asks the parameters' gradients to have their types.
 func checkGroupGradients(p *Problem) error {
 	if p.has("grad_zero_point") && !p.DType("zero_point").IsFloat() {
-		return p.errorf("grad_zero_point", "is %s, but zero_point is %s; only a float zero point has a gradient", p.DType("grad_zero_point"), p.DType("zero_point"))
+		return p.errorf("grad_zero_point", "is %s, but %s is %s; only a float zero point has a gradient", p.DType("grad_zero_point"), named("zero_point"), p.DType("zero_point"))
 	}
 	if !p.has("grad_input") && !p.has("grad_scale") && !p.has("grad_zero_point") {
-		return p.errorf("grad_input", "is none, and so are grad_scale and grad_zero_point; want at least one")
+		return p.errorf("grad_input", "is none, and so are %s and %s; want at least one", named("grad_scale"), named("grad_zero_point"))
 	}
 	return all(sameTypeAs("grad_scale", "scale"), sameTypeAs("grad_zero_point", "zero_point"))(p)
 }

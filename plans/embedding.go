@@ -70,7 +70,7 @@ var embedding = op{
 // are.
 func checkTable(p *Problem, name string) error {
 	if shape := p.Shape(name); len(shape) != 2 {
-		return p.errorf(name, "has shape %s; want [V, D]", tensor.ShapeString(shape))
+		return p.errorf(name, "has shape %s; want [V, D]", tensor.ShapeText(shape))
 	}
 	return nil
 }

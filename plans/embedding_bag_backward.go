@@ -49,9 +49,9 @@ var embeddingBagBackward = op{
 		}
 		switch isMax := p.word("mode") == "max"; {
 		case isMax && !p.has("chosen"):
-			return p.errorf("chosen", "is none; want i64 with mode=max")
+			return p.errorf("chosen", "is none; want %s with %s=max", tensor.I64, named("mode"))
 		case isMax && p.bool("scale_grad_by_freq"):
-			return p.errorf("scale_grad_by_freq", "is true; want false with mode=max")
+			return p.errorf("scale_grad_by_freq", "is true; want false with %s=max", named("mode"))
 		case isMax:
 			p.setShape("chosen", dy)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Kind says what sort of error an Error is.
@@ -27,18 +29,36 @@ type Error struct {
 	Op   string // the op, or "" before it is known
 	Arg  string // the argument, attribute or key at fault, or ""
 	Msg  string // what came and what was wanted
+
+	parts []string // Msg cut at names: every second part is one
 }
 
 // Error returns one sentence.
 func (e *Error) Error() string {
-	s := e.Msg
-	if e.Arg != "" {
-		s = e.Arg + " " + s
-	}
+	return e.Renamed(func(name string) string { return name })
+}
+
+// Renamed returns the sentence with other names in it, for callers who know an
+// op, an argument, an attribute, a type or a function by another one. Words
+// that are no names stay, whatever they are.
+func (e *Error) Renamed(rename func(name string) string) string {
+	var b strings.Builder
 	if e.Op != "" {
-		s = e.Op + ": " + s
+		b.WriteString(rename(e.Op) + ": ")
 	}
-	return s
+	if e.Arg != "" {
+		b.WriteString(rename(e.Arg) + " ")
+	}
+	if len(e.parts) == 0 {
+		b.WriteString(e.Msg)
+	}
+	for i, part := range e.parts {
+		if i%2 == 1 {
+			part = rename(part)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // longestQuote is how many bytes of a caller's text an error repeats, so that
@@ -54,6 +74,25 @@ func shortened(text string) string {
 
 func quoted(text string) string { return strconv.Quote(shortened(text)) }
 
+// nameMark stands before and after a name while a message is put together. What
+// comes from a caller is quoted, so that it has none.
+const nameMark = "\x00"
+
+// named marks a name within a message.
+func named(name string) string { return nameMark + name + nameMark }
+
+// errorf makes an Error; types among a are names, and so is what named marked.
 func errorf(kind Kind, op, arg, format string, a ...any) *Error {
-	return &Error{kind, op, arg, fmt.Sprintf(format, a...)}
+	for i := range a {
+		switch v := a[i].(type) {
+		case tensor.DType:
+			a[i] = named(v.String())
+		case *tensor.View:
+			if v.Present() {
+				a[i] = named(v.DType.String()) + tensor.ShapeText(v.Shape)
+			}
+		}
+	}
+	parts := strings.Split(fmt.Sprintf(format, a...), nameMark)
+	return &Error{kind, op, arg, strings.Join(parts, ""), parts}
 }

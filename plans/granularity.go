@@ -63,7 +63,7 @@ func perChannel(p *Problem, shape []int64) (grouping, error) {
 		if rank == 0 {
 			return grouping{}, p.errorf("axis", "is %d; want a shape of at least one dimension, not []", axis)
 		}
-		return grouping{}, p.errorf("axis", "is %d; want -%d to %d for shape %s", axis, rank, rank-1, tensor.ShapeString(shape))
+		return grouping{}, p.errorf("axis", "is %d; want -%d to %d for shape %s", axis, rank, rank-1, tensor.ShapeText(shape))
 	}
 	axis = (axis + rank) % rank
 	g, _ := perTensor(p, shape)
@@ -97,7 +97,7 @@ func perGroup(p *Problem, shape []int64) (grouping, error) {
 func perBlock(p *Problem, shape []int64) (grouping, error) {
 	block := p.attr("block_size").([]int64)
 	if len(block) != len(shape) || (len(block) > 0 && slices.Min(block) < 1) {
-		return grouping{}, p.errorf("block_size", "is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeString(block), tensor.ShapeString(shape))
+		return grouping{}, p.errorf("block_size", "is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeText(block), tensor.ShapeText(shape))
 	}
 	return inBlocks(shape, slices.Clone(block)), nil
 }

@@ -199,6 +199,6 @@ func TestGridSampleSecondWithoutTangents(t *testing.T) {
 		wrong[3] = tensor.New(tensor.F32, 1, 1, 2, 3)
 		e := requireKind(t, plan.CanImplement(wrong), plans.InvalidArgument)
 		require.Equal(t, "grad_grad_input", e.Arg)
-		require.Equal(t, "has shape [1,1,2,3]; want [1,1,2,2]", e.Msg)
+		require.Equal(t, "has shape [1, 1, 2, 3]; want [1, 1, 2, 2]", e.Msg)
 	}
 }

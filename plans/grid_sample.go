@@ -96,14 +96,14 @@ func inferSampler(p *Problem) ([]int64, error) {
 	dims := len(input) - 2
 	switch {
 	case dims != 2 && dims != 3:
-		return nil, p.errorf("input", "has shape %s; want [N, C, H, W] or [N, C, D, H, W]", tensor.ShapeString(input))
+		return nil, p.errorf("input", "has shape %s; want [N, C, H, W] or [N, C, D, H, W]", tensor.ShapeText(input))
 	case len(grid) != dims+2 || grid[0] != input[0] || grid[dims+1] != int64(dims):
-		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeString(grid), dims+2, input[0], dims)
+		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeText(grid), dims+2, input[0], dims)
 	case slices.Min(input[2:]) == 0:
-		return nil, p.errorf("input", "has shape %s; want spatial extents of at least 1", tensor.ShapeString(input))
+		return nil, p.errorf("input", "has shape %s; want spatial extents of at least 1", tensor.ShapeText(input))
 	}
 	if in, g := p.DType("input"), p.DType("grid"); g != in && !(in.Size() == 2 && g == tensor.F32) {
-		return nil, p.errorf("grid", "is %s with an input of %s; want %s%s", g, in, in, map[bool]string{true: " or f32"}[in.Size() == 2])
+		return nil, p.errorf("grid", "is %s with an input of %s; want %[2]s%s", g, in, map[bool]string{true: " or " + named("f32")}[in.Size() == 2])
 	}
 	return append(input[:2:2], grid[1:dims+1]...), nil
 }

@@ -41,7 +41,7 @@ var gridSampleBackward = op{
 			return err
 		}
 		if !p.has("grad_input") && !p.has("grad_grid") {
-			return p.errorf("grad_input", "is none, and so is grad_grid; want at least one")
+			return p.errorf("grad_input", "is none, and so is %s; want at least one", named("grad_grid"))
 		}
 		p.setShape("grad_input", p.Shape("input"))
 		p.setShape("grad_grid", p.Shape("grid"))

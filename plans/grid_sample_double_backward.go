@@ -46,9 +46,9 @@ var gridSampleDoubleBackward = op{
 		}
 		switch {
 		case !p.has("grad_grad_input") && !p.has("grad_grad_grid"):
-			return p.errorf("grad_grad_input", "is none, and so is grad_grad_grid; want at least one")
+			return p.errorf("grad_grad_input", "is none, and so is %s; want at least one", named("grad_grad_grid"))
 		case !p.has("grad_grad_output") && !p.has("grad_input") && !p.has("grad_grid"):
-			return p.errorf("grad_grad_output", "is none, and so are grad_input and grad_grid; want at least one")
+			return p.errorf("grad_grad_output", "is none, and so are %s and %s; want at least one", named("grad_input"), named("grad_grid"))
 		}
 		p.setShape("grad_grad_output", output)
 		for _, name := range []string{"grad_grad_input", "grad_input"} {

@@ -150,11 +150,11 @@ func (o groupedOp) checkRange(p *Problem) error {
 		codeLo, codeHi := tensor.I32.WholeRange()
 		lo, hi, name = min(lo, codeLo), max(hi, codeHi), "the range of codes"
 	case d != tensor.None:
-		name = d.String()
+		name = named(d.String())
 		codeLo, codeHi := d.WholeRange()
 		if d.IsFloat() { // codes that are computed with as they are
 			if lo > codeLo {
-				name += " computed in " + computed.String()
+				name += " computed in " + named(computed.String())
 			}
 			codeLo, codeHi = max(lo, codeLo), min(hi, codeHi)
 		}
@@ -166,7 +166,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 	qmin, qmax := p.int("qmin"), p.int("qmax")
 	switch {
 	case qmin > qmax:
-		return p.errorf("qmin", "is %d, above qmax, which is %d", qmin, qmax)
+		return p.errorf("qmin", "is %d, above %s, which is %d", qmin, named("qmax"), qmax)
 	case qmin < lo:
 		return p.errorf("qmin", "is %d; %s starts at %d", qmin, name, lo)
 	case qmax > hi:
@@ -175,7 +175,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 	// Codes are held against the bounds in floating point.
 	for i, q := range []int64{qmin, qmax} {
 		if computed == tensor.F32 && int64(float32(q)) != q && q != hi {
-			return p.errorf([]string{"qmin", "qmax"}[i], "is %d, which f32 does not hold; want a number that it does, or %d", q, hi)
+			return p.errorf([]string{"qmin", "qmax"}[i], "is %d, which %s does not hold; want a number that it does, or %d", q, computed, hi)
 		}
 	}
 	return nil
@@ -199,7 +199,7 @@ func (o groupedOp) codeType(p *Problem) tensor.DType {
 func hasShape(name string, want []int64) func(p *Problem) error {
 	return func(p *Problem) error {
 		if got := p.Shape(name); !slices.Equal(got, want) {
-			return p.errorf(name, "has shape %s; want %s", tensor.ShapeString(got), tensor.ShapeString(want))
+			return p.errorf(name, "has shape %s; want %s", tensor.ShapeText(got), tensor.ShapeText(want))
 		}
 		return nil
 	}
@@ -209,7 +209,7 @@ func hasShape(name string, want []int64) func(p *Problem) error {
 func sameTypeAs(grad, of string) func(p *Problem) error {
 	return func(p *Problem) error {
 		if p.has(grad) && p.DType(grad) != p.DType(of) {
-			return p.errorf(grad, "is %s; want %s, the type of %s", p.DType(grad), p.DType(of), of)
+			return p.errorf(grad, "is %s; want %s, the type of %s", p.DType(grad), p.DType(of), named(of))
 		}
 		return nil
 	}

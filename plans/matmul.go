@@ -29,11 +29,11 @@ var matmul = op{
 		rank := len(x)
 		switch {
 		case rank != 2 && rank != 3:
-			return p.errorf("input", "has shape %s; want [M, K] or [B, M, K]", tensor.ShapeString(x))
+			return p.errorf("input", "has shape %s; want [M, K] or [B, M, K]", tensor.ShapeText(x))
 		case rank == 2 && (len(other) != 2 || other[0] != x[1]):
-			return p.errorf("other", "has shape %s; want [%d, N]", tensor.ShapeString(other), x[1])
+			return p.errorf("other", "has shape %s; want [%d, N]", tensor.ShapeText(other), x[1])
 		case rank == 3 && (len(other) != 3 || other[0] != x[0] || other[1] != x[2]):
-			return p.errorf("other", "has shape %s; want [%d, %d, N]", tensor.ShapeString(other), x[0], x[2])
+			return p.errorf("other", "has shape %s; want [%d, %d, N]", tensor.ShapeText(other), x[0], x[2])
 		}
 		n := other[rank-1]
 		p.setShape("bias", []int64{n})

@@ -11,7 +11,7 @@ const mostNearest = 3
 // wantedOps says which ops a name that none has may have meant, and where all
 // of them stand.
 func wantedOps(name string) string {
-	const all = "an op of OPS.md or isobit_support"
+	all := "an op of OPS.md or " + named("plans.Support")
 	if near := nearestOps(shortened(name)); len(near) > 0 {
 		return all + ", such as " + strings.Join(near, ", ")
 	}

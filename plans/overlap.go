@@ -59,7 +59,7 @@ func (pl *plan) checkOverlap(c *call) error {
 			if !packed && interleaved(c, i, j) {
 				continue
 			}
-			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", o.args[j].name)
+			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", named(o.args[j].name))
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ var numThreads atomic.Int64 // 0 means as many as Go uses
 // results do not depend on it.
 func SetNumThreads(n int) error {
 	if n < 0 || n > MaxThreads {
-		return errorf(InvalidArgument, "set_num_threads", "n", "is %d; want 0 to %d", n, MaxThreads)
+		return errorf(InvalidArgument, "SetNumThreads", "n", "is %d; want 0 to %d", n, MaxThreads)
 	}
 	numThreads.Store(int64(n))
 	return nil

@@ -60,7 +60,7 @@ func (p *Problem) fill(given map[string]string) error {
 	}
 	if len(given) > 0 {
 		key := slices.Sorted(maps.Keys(given))[0]
-		return p.errorf(shortened(key), "is not a key of this op; want %s", strings.Join(p.op.keys(), ", "))
+		return p.errorf(shortened(key), "is not a key of this op; want %s", p.op.keys())
 	}
 	if err := p.op.infer(p); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (p *Problem) checkSizes() error {
 		n := int64(1)
 		for _, d := range shape {
 			if d > maxElements/n {
-				return p.errorf(p.op.args[i].name, "has shape %s; want %s", tensor.ShapeString(shape), atMost(shape))
+				return p.errorf(p.op.args[i].name, "has shape %s; want %s", tensor.ShapeText(shape), atMost(shape))
 			}
 			n *= max(d, 1)
 		}
@@ -102,14 +102,16 @@ func MustParse(text string) Problem {
 	return p
 }
 
-func (o *op) keys() (keys []string) {
+// keys lists the keys of an op in an error.
+func (o *op) keys() string {
+	var keys []string
 	for i := range o.args {
-		keys = append(keys, o.args[i].name)
+		keys = append(keys, named(o.args[i].name))
 	}
 	for i := range o.attrs {
-		keys = append(keys, o.attrs[i].name)
+		keys = append(keys, named(o.attrs[i].name))
 	}
-	return append(keys, "device")
+	return strings.Join(append(keys, "device"), ", ")
 }
 
 // read takes the keys that the op knows out of given.

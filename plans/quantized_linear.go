@@ -26,9 +26,9 @@ var quantizedLinear = op{
 		x, w := p.Shape("x"), p.Shape("weight")
 		switch {
 		case len(x) != 2:
-			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeString(x))
+			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
 		case len(w) != 2 || w[1] != x[1]:
-			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeString(w), x[1])
+			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
 		}
 		p.setShape("x_scale", x[:1])
 		p.setShape("weight_scale", w[:1])

@@ -24,7 +24,7 @@ func SetRows(name string) error {
 	}
 	isa, ok := cpu.ParseISA(name)
 	if !ok {
-		return errorf(InvalidArgument, "", "ISOBIT_ROWS", "is %s; want go, avx2 or avx512", quoted(name))
+		return errorf(InvalidArgument, "SetRows", "name", "is %s; want one of go, avx2, avx512", quoted(name))
 	}
 	rowsLimit.Store(int64(isa) + 1)
 	return nil
@@ -72,7 +72,7 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 			reason = "preference"
 		case r.Needs > rowsCap():
 			reason = "needs " + r.Needs.String()
-			refusal = fmt.Sprintf("%s; this machine, or ISOBIT_ROWS, allows %s", reason, rowsCap())
+			refusal = fmt.Sprintf("%s; this machine, or %s, allows %s", reason, named("SetRows"), rowsCap())
 		default:
 			if kernel, ok := r.Pick(t); ok {
 				pl.row, pl.needs = r.Name, r.Needs.String()

@@ -76,10 +76,11 @@ func either(lists ...[]tensor.DType) (all []tensor.DType) {
 	return all
 }
 
+// typeNames lists types in an error.
 func typeNames(types []tensor.DType) string {
 	names := make([]string, len(types))
 	for i, d := range types {
-		names[i] = d.String()
+		names[i] = named(d.String())
 	}
 	return strings.Join(names, ", ")
 }

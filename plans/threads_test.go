@@ -112,7 +112,7 @@ func TestSetNumThreads(t *testing.T) {
 	require.Equal(t, runtime.GOMAXPROCS(0), plans.NumThreads())
 	for _, n := range []int{-1, plans.MaxThreads + 1} {
 		e := requireKind(t, plans.SetNumThreads(n), plans.InvalidArgument)
-		require.Contains(t, e.Error(), "want 0 to 1024")
+		require.Equal(t, fmt.Sprintf("SetNumThreads: n is %d; want 0 to 1024", n), e.Error())
 	}
 	_, err := plans.Select(0, c.Problem, plans.Preference{Threads: -1})
 	requireKind(t, err, plans.InvalidProblem)

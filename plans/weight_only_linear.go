@@ -31,9 +31,9 @@ var weightOnlyLinear = op{
 		x, w, g := p.Shape("x"), p.Shape("weight"), p.int("group_size")
 		switch {
 		case len(x) != 2:
-			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeString(x))
+			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
 		case len(w) != 2 || w[1] != x[1]:
-			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeString(w), x[1])
+			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
 		case g < 1:
 			return p.errorf("group_size", "is %d; want at least 1", g)
 		}

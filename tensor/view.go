@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 	"unsafe"
 )
@@ -228,13 +229,18 @@ func (v View) String() string {
 	return v.DType.String() + ShapeString(v.Shape)
 }
 
-// ShapeString writes a shape as "[8,64]".
-func ShapeString(shape []int64) string {
+// ShapeString writes a shape as in a problem's text, "[8,64]".
+func ShapeString(shape []int64) string { return joined(shape, ",") }
+
+// ShapeText writes a shape as errors do, "[8, 64]".
+func ShapeText(shape []int64) string { return joined(shape, ", ") }
+
+func joined(shape []int64, separator string) string {
 	parts := make([]string, len(shape))
 	for i, d := range shape {
-		parts[i] = fmt.Sprint(d)
+		parts[i] = strconv.FormatInt(d, 10)
 	}
-	return "[" + strings.Join(parts, ",") + "]"
+	return "[" + strings.Join(parts, separator) + "]"
 }
 
 // Bytes returns the memory of a compact CPU tensor. It panics for any other, and

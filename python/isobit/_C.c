@@ -16,18 +16,18 @@ static PyObject *set_finder(PyObject *module, PyObject *finder) {
 static int add_dtype(PyObject *item, PyObject *cpu) {
   int code, bits;
   torch_dtype *d = &torch.dtypes[torch.n_dtypes];
-  if (torch.n_dtypes == MAX_DTYPES || !PyArg_ParseTuple(item, "Oii", &d->object, &code, &bits)) return -1;
+  if (torch.n_dtypes == MAX_DTYPES || !PyArg_ParseTuple(item, "Oiis", &d->object, &code, &bits, &d->name)) return -1;
   d->code = (uint8_t)code;
   d->bits = (uint8_t)bits;
   d->kw = Py_BuildValue("{sO}", "dtype", d->object);
   d->kw_cpu = Py_BuildValue("{sOsO}", "dtype", d->object, "device", cpu);
   if (!d->kw || !d->kw_cpu) return -1;
-  Py_INCREF(d->object);
+  Py_INCREF(item); /* for what it holds */
   torch.n_dtypes++;
   return 0;
 }
 
-/* set_torch(functions: dict, dtypes: tuple[(dtype, code, bits)]): called once, at import */
+/* set_torch(functions: dict, dtypes: tuple[(dtype, code, bits, name)]): called once, at import */
 static PyObject *set_torch(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *functions, *dtypes;

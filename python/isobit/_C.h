@@ -63,6 +63,7 @@ typedef struct {
   PyObject *kw; /* {"dtype": object} */
   PyObject *kw_cpu; /* {"dtype": object, "device": torch.device("cpu")} */
   uint8_t code, bits; /* DLPack's */
+  const char *name; /* as in a problem's text */
 } torch_dtype;
 
 /* A function, and what it is in C; flags: how it takes arguments, 0 if it is not C's. */

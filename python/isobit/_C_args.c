@@ -13,7 +13,7 @@ static int bad_attribute(call *c, int i, PyObject *o, const char *wanted) {
   }
   if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s: %s must be %s, not %R", c->op->name, c->op->attributes[i].name, wanted, o);
+    PyErr_Format(PyExc_TypeError, "%s: %s must be %s, not %R", c->op->name, c->op->attributes[i].marked, wanted, o);
   }
   return -1;
 }
@@ -116,7 +116,7 @@ static int read_shape(call *c, int i, PyObject *o) {
   memset(&c->args[i], 0, sizeof c->args[i]);
   c->args[i].object = o;
   if (PyObject_IsInstance(o, torch.types[0]) <= 0)
-    return tensor_take(o, &c->args[i], c->op->name, c->op->tensors[i].name);
+    return tensor_take(o, &c->args[i], c->op->name, c->op->tensors[i].marked);
   int64_t extents[MAX_RANK];
   PyObject *shape = PyObject_GetAttrString(o, "shape"), *dtype = PyObject_GetAttrString(o, "dtype");
   Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
@@ -135,10 +135,10 @@ static int read_shape(call *c, int i, PyObject *o) {
 int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   int direct = c->strict || is_plain(o);
-  int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->name));
+  int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->marked));
   c->taken[i] = (unsigned char)direct;
   if (!failed && c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,
+    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->marked,
                  (int)c->args[i].t.ndim, MAX_RANK);
     failed = 1;
   }
@@ -171,7 +171,7 @@ int take_input(call *c, int i, PyObject *o) {
   }
   if (take(c, i, o) || is_cast(c, i)) return -1;
   if (t->writes && c->args[i].read_only) {
-    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
+    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->marked);
     return -1;
   }
   return 0;

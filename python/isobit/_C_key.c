@@ -63,7 +63,8 @@ int write_text(const call *c, text_buffer *b) {
     const char *dtype = dtype_name(type);
     if (!dtype) {
       PyObject *named = PyObject_GetAttrString(a->object, "dtype");
-      if (named) PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not know", c->op->name, t->name, named);
+      if (named)
+        PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not know", c->op->name, t->marked, named);
       Py_XDECREF(named);
       return -1;
     }

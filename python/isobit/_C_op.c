@@ -85,14 +85,15 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict, int only_check,
-                        int only_shapes) {
+enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4 }; /* see call */
+
+static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int flags) {
   call c;
   c.op = PyCapsule_GetPointer(self, "isobit.op");
   if (!c.op || lib_ready()) return NULL;
-  c.strict = strict;
-  c.only_check = only_check;
-  c.only_shapes = only_shapes;
+  c.strict = flags & STRICT;
+  c.only_check = flags & ONLY_CHECK;
+  c.only_shapes = flags & ONLY_SHAPES;
   c.missed = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -101,7 +102,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   memset(c.made, 0, sizeof c.made);
   PyObject *result = NULL;
   if (prepare(&c, args, nargs) == 0 && run(&c) == 0) {
-    if (only_check)
+    if (c.only_check)
       Py_INCREF(result = Py_None);
     else if (count_writes(&c) == 0)
       result = results(&c);
@@ -110,7 +111,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     if (c.taken[i]) tensor_release(&c.args[i]);
     Py_XDECREF(c.made[i]);
   }
-  if (!result && !strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
+  if (!result && !c.strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
   if (!result && c.missed) {
     PyErr_Clear();
     Py_RETURN_NOTIMPLEMENTED;
@@ -119,19 +120,23 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 }
 
 static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1, 0, 0);
+  return invoke(self, args, nargs, STRICT);
 }
 static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 0, 0);
+  return invoke(self, args, nargs, 0);
 }
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0, 1, 0);
+  return invoke(self, args, nargs, ONLY_CHECK);
 }
 static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1, 1, 1);
+  return invoke(self, args, nargs, STRICT | ONLY_CHECK | ONLY_SHAPES);
 }
 
 /* ---- registration ---- */
+
+static int mark(marked_name to, const char *name) {
+  return PyOS_snprintf(to, sizeof(marked_name), "\1%s\1", name) < (int)sizeof(marked_name) ? 0 : -1;
+}
 
 static int define_output(op_tensor *t, PyObject *parts) {
   t->n_parts = (int)PyTuple_Size(parts);
@@ -171,13 +176,16 @@ PyObject *op_define(PyObject *module, PyObject *args) {
     op_tensor *t = &o->tensors[i];
     int codes;
     if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppippp", &t->name, &t->in_text, &t->optional, &t->number,
-                          &t->writes, &codes, &t->cast))
+                          &t->writes, &codes, &t->cast) ||
+        mark(t->marked, t->name))
       goto fail;
     if (codes) o->coded = i;
   }
   for (int i = 0; i < o->n_attr; i++) {
     int kind;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind, &o->attributes[i].optional))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind,
+                          &o->attributes[i].optional) ||
+        mark(o->attributes[i].marked, o->attributes[i].name))
       goto fail;
     o->attributes[i].kind = (char)kind;
   }
@@ -186,7 +194,7 @@ PyObject *op_define(PyObject *module, PyObject *args) {
     PyObject *parts;
     if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
                           &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
-        define_output(t, parts))
+        mark(t->marked, t->name) || define_output(t, parts))
       goto fail;
   }
   Py_INCREF(args);

@@ -17,8 +17,13 @@ typedef struct {
   long long low, high; /* a slice as in Python; PART_LITERAL: low is the value */
 } shape_part;
 
+enum { MAX_NAME = 62 };
+/* A name as messages have it: between two bytes 1, by which _op.py finds it and says what torch's schema calls it. */
+typedef char marked_name[MAX_NAME + 3];
+
 typedef struct {
   const char *name;
+  marked_name marked;
   int in_text; /* the text and the key carry the shape */
   /* inputs */
   int optional, writes;
@@ -37,6 +42,7 @@ typedef struct {
 
 typedef struct {
   const char *name;
+  marked_name marked;
   char kind; /* i f b s l: int, float, bool, word, ints, in the text
               * d w I F B L: dtype of an output, output wanted, int, float, bool, ints: not in the text
               * m: the dtype of the codes among the inputs; e: their last extent, where packed

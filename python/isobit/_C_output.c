@@ -51,7 +51,7 @@ static int output_dtype(call *c, const op_tensor *t) {
   PyObject *named = PyObject_GetAttrString(of->object, "dtype");
   if (named)
     PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not compute with", c->op->name,
-                 c->op->tensors[of - c->args].name, named);
+                 c->op->tensors[of - c->args].marked, named);
   Py_XDECREF(named);
   return -1;
 }
@@ -172,7 +172,7 @@ static int pack(call *c, tensor_arg *a, shape *s, int dtype) {
   if (s->rank == 0) {
     c->missed = !c->strict;
     PyErr_Format(PyExc_ValueError, "%s: %s has shape []; want at least one dimension to pack along", c->op->name,
-                 c->op->tensors[0].name);
+                 c->op->tensors[0].marked);
     return -1;
   }
   a->packed = d;
@@ -203,7 +203,7 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
     return -1;
   }
   if (a->read_only) {
-    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, c->op->tensors[i].name);
+    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, c->op->tensors[i].marked);
     return -1;
   }
   if (a->t.dtype.code != want->code || a->t.dtype.bits != want->bits) {
@@ -244,7 +244,7 @@ int make_output(call *c, int i, PyObject *given) {
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
     c->missed = !c->strict;
-    PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
+    PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->marked, MAX_RANK);
     return -1;
   }
   if ((dtype = pack(c, &packed, &s, dtype)) < 0) return -1;
@@ -261,7 +261,7 @@ int make_output(call *c, int i, PyObject *given) {
       return -1;
     }
     c->taken[i] = 1;
-    if (tensor_read(c->made[i], a, c->op->name, t->name)) {
+    if (tensor_read(c->made[i], a, c->op->name, t->marked)) {
       c->missed = !c->strict; /* within a torch.func transform even a new tensor may be a wrapper */
       return -1;
     }

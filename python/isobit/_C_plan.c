@@ -88,9 +88,10 @@ isobit_plan make_plan(const char *text, const isobit_preference *preference, uin
 }
 
 plan_entry *plan_add(const plan_key *k, const char *text) {
+  const isobit_preference preference = {.struct_size = sizeof preference, .mark_names = 1};
   uint64_t workspace = 0;
   int threads = threads_told; /* of which workspace is; another thread may tell others meanwhile */
-  isobit_plan handle = make_plan(text, NULL, &workspace);
+  isobit_plan handle = make_plan(text, &preference, &workspace);
   if (!handle) return NULL;
   uint32_t hash = hash_of(k);
   plan_entry *e = make_room(hash);
@@ -144,10 +145,12 @@ int threads_sync(void) {
   if (want <= 0 || (want == threads_told && threads_generation == lib_generation)) return 0;
   char err[ERR_SIZE] = "";
   isobit_status status = lib.set_num_threads(want, err, sizeof err);
-  if (status) {
+  if (status == ISOBIT_INVALID_ARGUMENT) /* isobit.set_num_threads takes no such number */
+    PyErr_Format(PyExc_ValueError,
+                 "isobit: torch.get_num_threads() is %d; want 1 to 1024, or isobit.set_num_threads(n)", want);
+  else if (status)
     lib_raise(status, err);
-    return -1;
-  }
+  if (status) return -1;
   threads_told = want;
   threads_generation = lib_generation;
   return 0;

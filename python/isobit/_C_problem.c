@@ -14,7 +14,7 @@ static PyObject *checked(isobit_status status, const char *err) {
 /* plan_create(problem, row, max_workspace, num_threads) -> handle */
 PyObject *plan_create(PyObject *module, PyObject *args) {
   (void)module;
-  isobit_preference p = {sizeof p, 0, NULL, 0};
+  isobit_preference p = {.struct_size = sizeof p, .mark_names = 1};
   const char *problem;
   long long limit;
   int threads;

@@ -262,28 +262,6 @@ int find_dtype(uint8_t code, uint8_t bits) {
 int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }
 
 const char *dtype_name(DLDataType dtype) {
-  static const struct {
-    uint8_t code, bits;
-    const char *name;
-  } names[] = {
-      {kDLFloat, 32, "f32"},
-      {kDLFloat, 64, "f64"},
-      {kDLFloat, 16, "f16"},
-      {kDLBfloat, 16, "bf16"},
-      {kDLInt, 8, "s8"},
-      {kDLUInt, 8, "u8"},
-      {kDLInt, 16, "s16"},
-      {kDLUInt, 16, "u16"},
-      {kDLInt, 32, "i32"},
-      {kDLInt, 64, "i64"},
-      {kDLInt, 4, "s4"},
-      {kDLUInt, 4, "u4"},
-      {kDLBool, 8, "bool"},
-      {kDLFloat8_e4m3fn, 8, "f8e4m3"},
-      {kDLFloat8_e5m2, 8, "f8e5m2"},
-  };
-  if (dtype.lanes != 1) return NULL;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (names[i].code == dtype.code && names[i].bits == dtype.bits) return names[i].name;
-  return NULL;
+  int found = dtype.lanes == 1 ? find_dtype(dtype.code, dtype.bits) : -1;
+  return found < 0 ? NULL : torch.dtypes[found].name;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import re
 import reprlib
 from typing import TYPE_CHECKING, Any
 
@@ -94,8 +95,9 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
         return
     named = f"{op.name}: {op.names[item.name]}"
     if not isinstance(value, torch.Tensor):
-        others = " or a number" * bool(item.number) + " or None" * item.optional
-        raise TypeError(f"{named} must be a Tensor{others}, not {type(value).__name__}")
+        kinds = (("a Tensor", "a Tensor or None"), ("a Tensor or a number", "a Tensor, a number or None"))
+        wanted = kinds[bool(item.number)][item.optional]
+        raise TypeError(f"{named} must be {wanted}, not {type(value).__name__}")
     kind = _odd_kind(value)
     if kind:
         raise TypeError(f"{named} is {kind}; want a dense tensor")
@@ -136,6 +138,12 @@ def check_dense(op: str, **named: Any) -> None:
             raise TypeError(f"{op}: {name} is {kind}; want a dense tensor")
 
 
+def check_device(op: str, name: str, t: torch.Tensor, first: str, device: torch.device) -> None:
+    """Raises, as torch does, where an argument is not on the device that the first one is on."""
+    if t.device != device:
+        raise RuntimeError(f"{op}: {name} is on {t.device}; want {device}, where {first} is")
+
+
 def check_kinds(where: str, kind: str, **named: Any) -> None:
     """Raises where a value is not of a kind of _signature.py, nor None where the kind ends in ``?``: for modules and
     functions that are no ops."""
@@ -162,6 +170,12 @@ def _support() -> dict[str, dict[str, list[str]]]:
 
 def _types(plan: str, name: str) -> str:
     return ", ".join(NAMES.get(t, t) for t in _support()[plan][name])
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """A message of the library or the extension, which have bytes 1 around what is a name, with other names. One that
+    was too long may end within a name."""
+    return re.sub("\1([^\1]*)\1?", lambda m: names.get(m[1], m[1]), text)
 
 
 def spell(value: Any) -> str:

@@ -119,5 +119,5 @@ def set_up() -> None:
             "profiler": torch.autograd.profiler,
             "cpu": torch.device("cpu"),
         },
-        tuple(d[:3] for d in DTYPES),
+        DTYPES,
     )

@@ -17,7 +17,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._explain import NAMES, check_attributes, explain, is_numpy_number, spell
+from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, renamed, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
@@ -54,7 +54,7 @@ class IndexOutOfRange(ValueError, IndexError):
     """An index of an embedding out of range: an IndexError, as torch's."""
 
 
-_INDEX = re.compile(r"\bindices is -?\d+ at position")
+_INDEX = re.compile("\1indices\1 is -?\\d+ at position")
 
 
 class _Whole(tuple[Any, ...]):
@@ -104,11 +104,15 @@ class Op:
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
             return call(*args)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
+            self.check_devices(args)
             names = {**NAMES, **self.names}
-            text = re.sub(r'(?<!")(?<!\ba )\b[a-z]\w*\b(?!")', lambda m: names.get(m[0], m[0]), str(error))
-            kind = IndexOutOfRange if _INDEX.search(str(error)) else ValueError
-            raise (TypeError if isinstance(error, TypeError) else kind)(text) from None
+            if len(args) > len(self.defaults):  # out=, of ops with one output
+                names[self.signature.outputs[0].name] = "out"
+            text = renamed(str(error), names)
+            if text == str(error):
+                raise
+            raise (IndexOutOfRange if _INDEX.search(str(error)) else type(error))(text) from None
 
     def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
@@ -144,12 +148,10 @@ class Op:
 
     def check_devices(self, args: tuple[Any, ...]) -> None:
         """Raises where an argument is not where the first one is."""
-        tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-        for i, a in tensors:
-            if a.device != tensors[0][1].device:
-                first, name = (self.names[self.signature.inputs[at].name] for at in (tensors[0][0], i))
-                want = f"want {tensors[0][1].device}, where {first} is"
-                raise RuntimeError(f"{self.name}: {name} is on {a.device}; {want}")
+        inputs = zip(self.signature.inputs, args, strict=False)
+        tensors = [(self.names[item.name], a) for item, a in inputs if isinstance(a, torch.Tensor)]
+        for name, a in tensors[1:]:
+            check_device(self.name, name, a, tensors[0][0], tensors[0][1].device)
 
     def complete(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments with those that torch's dispatcher leaves out: trailing ones that equal their defaults."""

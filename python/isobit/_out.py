@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.compiler import is_dynamo_compiling
 
-from ._explain import check_dense, explain
+from ._explain import check_dense, check_device, explain
 from ._op import Op
 from ._transforms import has_tangent, wants_gradient
 
@@ -58,8 +57,7 @@ def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args
             f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
         )
     y = f(*args)
-    if out.device != y.device:
-        raise ValueError(f"{name}: out is on {out.device}; want {y.device}")
+    check_device(name, "out", out, "the result", y.device)
     check_result(name, out, y)
     return out.copy_(y)
 
@@ -71,17 +69,13 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     if not is_dynamo_compiling():
         explain(op, args)
     check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
-    if out.layout != torch.strided or out.device != args[0].device:
-        came, want = f"{out.layout} on {out.device}", f"torch.strided on {args[0].device}"
-        raise ValueError(f"{op.name}: out is {came}; want {want}")
+    if out.layout != torch.strided:
+        raise ValueError(f"{op.name}: out is {out.layout}; want torch.strided")
+    check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
         y = op(*args)
         check_result(op.name, out, y)
         return out.copy_(y)
-    try:
-        op.checked_run(*op.with_tensors(args), out)
-    except (TypeError, ValueError) as error:
-        text = re.sub(rf"\b{op.names[op.signature.outputs[0].name]}\b", "out", str(error))
-        raise type(error)(text) from None
+    op.checked_run(*op.with_tensors(args), out)
     return out

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _C
 from ._C import plan_call
-from ._explain import check_kinds, spell
+from ._explain import check_kinds, renamed, spell
 
 
 class Plan:
@@ -41,7 +41,10 @@ class Plan:
 
     def _make(self) -> None:
         """Makes the plan, or makes it again in a forked child, which has a library of its own."""
-        handle, generation = _C.plan_create(*self._create), _C.generation()
+        try:
+            handle, generation = _C.plan_create(*self._create), _C.generation()
+        except (ValueError, RuntimeError) as error:
+            raise self._naming(error) from None
         self._made = (handle, generation, 0, ())  # what is to be destroyed, should the rest fail
         self._description: dict[str, Any] = json.loads(_C.plan_describe(handle))
         writes = tuple(arg["direction"] != "in" for arg in self._description["args"])
@@ -76,12 +79,13 @@ class Plan:
             raise self._naming(error) from None
 
     def _naming(self, error: Exception) -> Exception:
-        """An error of the extension, which counts the tensors, with an argument's name."""
-        found = re.match(r"isobit: tensor (\d+)\b", str(error))
-        if not found or int(found[1]) >= len(self._description["args"]):
-            return error
-        op, name = self._create[0].split(" ")[0], self._description["args"][int(found[1])]["name"]
-        return type(error)(f"{op}: {name}{str(error)[found.end() :]}")
+        """An error of the library in Python's words, or of the extension, which counts the tensors, with a name."""
+        text = renamed(str(error), {"isobit_support": "isobit.support()"})
+        found = re.match(r"isobit: tensor (\d+)\b", text)
+        if found and int(found[1]) < len(self._description["args"]):
+            op, name = self._create[0].split(" ")[0], self._description["args"][int(found[1])]["name"]
+            text = f"{op}: {name}{text[found.end() :]}"
+        return error if text == str(error) else type(error)(text)
 
     def __repr__(self) -> str:
         return f"Plan({self._create[0]!r})"

@@ -61,7 +61,7 @@ static void problems(void) {
 
 static void preferences(void) {
   const char *problem = "quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127";
-  isobit_preference preference = {sizeof preference, 0, "go", 2};
+  isobit_preference preference = {.struct_size = sizeof preference, .row = "go", .num_threads = 2};
   isobit_plan p;
   OK(isobit_plan_create(problem, &preference, &p, err, sizeof err));
   OK(isobit_plan_destroy(p, err, sizeof err));
@@ -75,7 +75,7 @@ static void preferences(void) {
   struct {
     isobit_preference known;
     int64_t later;
-  } longer = {{sizeof longer, 0, "go", 0}, 0};
+  } longer = {{.struct_size = sizeof longer, .row = "go"}, 0};
   OK(isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
   OK(isobit_plan_destroy(p, err, sizeof err));
   longer.later = 1;
@@ -91,6 +91,28 @@ static void preferences(void) {
   FAILS(ISOBIT_INVALID_PROBLEM, "-1", isobit_plan_create(needs, &negative, &p, err, sizeof err));
   const isobit_preference limit = {.struct_size = sizeof limit, .max_workspace = (int64_t)bytes - 1};
   FAILS(ISOBIT_UNSUPPORTED, "workspace", isobit_plan_create(needs, &limit, &p, err, sizeof err));
+}
+
+/* Marks stand beside names, not beside the same words elsewhere, and only where they were asked for. */
+static void marks(void) {
+  const isobit_preference marked = {.struct_size = sizeof marked, .mark_names = 1};
+  isobit_plan p;
+  const char *problem = "quantize_per_tensor x=f32[2,3] q=s8 qmin=5 qmax=4";
+  FAILS(ISOBIT_INVALID_PROBLEM, "quantize_per_tensor: qmin is 5, above qmax, which is 4",
+        isobit_plan_create(problem, NULL, &p, err, sizeof err));
+  FAILS(ISOBIT_INVALID_PROBLEM, "\1quantize_per_tensor\1: \1qmin\1 is 5, above \1qmax\1, which is 4",
+        isobit_plan_create(problem, &marked, &p, err, sizeof err));
+  problem = "quantize_per_tensor x=f32[2,3] scale=f32 zero_point=f32 q=f8e4m3 qmin=-1 qmax=1";
+  FAILS(ISOBIT_INVALID_PROBLEM, "\1zero_point\1 is \1f32\1; \1f8e4m3\1 codes have a scale only: want none",
+        isobit_plan_create(problem, &marked, &p, err, sizeof err));
+  problem = "quantize_per_tensor x=f32[2,3] q=s8 qmin=-8 qmax=7";
+  OK(isobit_plan_create(problem, &marked, &p, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "\1quantize_per_tensor\1: \1args\1 has 0 tensors; want 4: \1x\1, ",
+        isobit_plan_run(p, NULL, NULL, 0, NULL, 0, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "\1args\1 has 0 tensors", isobit_plan_can_implement(p, NULL, 0, err, sizeof err));
+  OK(isobit_plan_destroy(p, err, sizeof err));
+  FAILS(ISOBIT_INVALID_PROBLEM, "\"relu\" is not known; want an op of OPS.md or isobit_support",
+        isobit_plan_create("relu x=f32[2]", NULL, &p, err, sizeof err));
 }
 
 static void tensors(void) {
@@ -229,7 +251,8 @@ static void texts(void) {
 static void settings(void) {
   int32_t before = 0, n = 0;
   OK(isobit_get_num_threads(&before, err, sizeof err));
-  FAILS(ISOBIT_INVALID_ARGUMENT, "thread", isobit_set_num_threads(-1, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "isobit_set_num_threads: n is -1; want 0 to 1024",
+        isobit_set_num_threads(-1, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "n", isobit_get_num_threads(NULL, err, sizeof err));
   OK(isobit_set_num_threads(3, err, sizeof err));
   OK(isobit_get_num_threads(&n, err, sizeof err));
@@ -265,6 +288,7 @@ int main(void) {
   plan = make_plan("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127");
   problems();
   preferences();
+  marks();
   tensors();
   counts();
   workspaces();

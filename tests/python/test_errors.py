@@ -36,7 +36,7 @@ BAD = {
         lambda: quantize(x=X.reshape(4, 6, *[1] * 7)),
     ),
     "meta beside cpu": (
-        (RuntimeError, ValueError),
+        RuntimeError,
         "scales is on meta; want cpu, where input is",
         lambda: quantize(s=S.to("meta")),
     ),
@@ -202,6 +202,36 @@ def test_words_that_are_no_arguments_stay():
     float8 = torch.float8_e4m3fn
     with pytest.raises(ValueError, match=r"zero_points is .* codes have a scale only: want none$"):
         torch.ops.isobit.quantize_per_channel(torch.zeros(3, 4), torch.ones(3), torch.ones(3), 0, -127, 127, float8)
+
+
+def test_only_names_are_renamed():
+    """Words of a message that are called as an argument or a type is, and texts of the caller, stay as they are."""
+    op = isobit._op.OPS["quantize_per_channel"]
+
+    def raises(*args):
+        raise NotImplementedError('\1quantize_per_channel\1: \1scale\1 is \1f32\1[2, 3], a scale of q, and "x" is f32')
+
+    with pytest.raises(NotImplementedError) as raised:
+        op._speaking(raises, (X,))
+    assert str(raised.value) == 'quantize_per_channel: scales is torch.float32[2, 3], a scale of q, and "x" is f32'
+    with pytest.raises(ValueError) as raised:
+        op.checked_run(X, S, Z, 0, -128, 127, torch.int8, "scale")
+    assert str(raised.value).startswith('quantize_per_channel: rounding is "scale"; want ')
+
+
+def test_more_threads_than_there_may_be():
+    x, before = torch.zeros(1 << 14), torch.get_num_threads()
+    torch.set_num_threads(2000)
+    try:
+        with pytest.raises(ValueError, match=r"^isobit: torch\.get_num_threads\(\) is 2000; want 1 to 1024, or isobit"):
+            isobit.quantize_per_tensor(x, 1.0, 0, -8, 7, torch.int8)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_op_that_is_unknown():
+    with pytest.raises(ValueError, match=r'^op "relu" is not known; want an op of OPS\.md or isobit\.support\(\)'):
+        isobit.Plan("relu x=f32[2]")
 
 
 def test_a_view_that_needs_resolving():

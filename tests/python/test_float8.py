@@ -59,7 +59,7 @@ def test_float8_zero_points():
         assert_same(isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8).float(), want.float())
         isobit.dequantize_per_tensor(want, 0.1, zero, -448, 448, f8)
         isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
-    with pytest.raises(ValueError, match=r"zero_points is \[3\]; want \[4\], as scales, or None"):
+    with pytest.raises(ValueError, match=r"zero_points has shape \[3\]; want \[4\], as scales has, or None"):
         isobit.quantize_per_channel(x, torch.ones(4), torch.zeros(3, dtype=torch.int32), 0, -448, 448, f8)
     for zero in (1, np.int8(1), torch.tensor(1), torch.tensor(0.0), torch.tensor(False), torch.tensor(0j)):
         with pytest.raises(ValueError, match="scale only"):

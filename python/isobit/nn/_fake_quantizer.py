@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .._explain import check_dense
 from .._vmap import MOST_DIMS
-from ..ops.quantized_linear import FLOATS
+from ..ops.matmul import FLOATS
 from ._scheme import Scheme
 
 _Module = TypeVar("_Module", bound=torch.nn.Module)

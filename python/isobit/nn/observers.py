@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ..ops.quantized_linear import FLOATS
+from ..ops.matmul import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
 from ._scheme import Grouping, Scheme, check_shape, code_type
 from ._states import resize_for_loading

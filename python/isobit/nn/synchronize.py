@@ -88,7 +88,7 @@ def _joined(outlines: Sequence[_Outline]) -> _Outline:
     result = outlines[0]
     for other in outlines[1:]:
         if result.shape is not None and other.shape not in (None, result.shape):
-            shapes = f"ranges of shape {result.shape} and {other.shape}"
+            shapes = f"ranges of shape {list(result.shape)} and {list(other.shape)}"
             raise ValueError(f"synchronize_observers: {result.name!r} has {shapes}; want the same on all processes")
         dtype = torch.promote_types(result.dtype, other.dtype)
         shape = other.shape if result.shape is None else result.shape

@@ -101,6 +101,6 @@ def without_zero_point(op: Op, args: tuple[Any, ...], at: int) -> tuple[Any, ...
     scale = args[at - 1]
     if isinstance(zero_point, Tensor) and isinstance(scale, Tensor) and zero_point.numel() != scale.numel():
         came, want = (list(t.shape) for t in (zero_point, scale))
-        raise ValueError(f"{op.name}: {name} is {came}; want {want}, as {op.names['scale']}, or None")
+        raise ValueError(f"{op.name}: {name} has shape {came}; want {want}, as {op.names['scale']} has, or None")
     bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
     return (*args[:at], None, *bounds, *args[at + 4 :])

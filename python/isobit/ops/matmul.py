@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
-from .._explain import check_dense
+from .._explain import check_dense, check_device
 from .._gradient import rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
@@ -92,6 +92,7 @@ _fast = _OP.fast
 
 
 KINDS = (Tensor, torch.nn.Parameter)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def is_eager() -> bool:
@@ -156,12 +157,11 @@ def _of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
 
 def _check(op: str, **named: Tensor) -> None:
     (first, x), (second, y) = named.items()
-    if x.device != y.device:
-        raise ValueError(f"{op}: {second} is on {y.device}; want {x.device}, where {first} is")
+    check_device(op, second, y, first, x.device)
     if x.dtype != y.dtype:
         raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
     if not x.is_floating_point():
-        raise ValueError(f"{op}: {first} is {x.dtype}; want torch.float32, float64, float16 or bfloat16")
+        raise ValueError(f"{op}: {first} is {x.dtype}; want one of {', '.join(map(str, FLOATS))}")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -302,8 +302,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         k = input.shape[-1]
         raise ValueError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
     matrix = weight if weight.dim() == 2 else weight[None]
-    if bias is not None and bias.shape != weight.shape[:-1]:
-        raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
+    if bias is not None:
+        check_device("linear", "bias", bias, "input", input.device)
+        if bias.shape != weight.shape[:-1]:
+            raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
     row = bias if bias is None or bias.dim() == 1 else bias.reshape(1)
     y = _OP.with_gradient(as_matrix(input), matrix.t(), row)
     return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors

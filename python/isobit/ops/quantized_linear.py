@@ -10,20 +10,19 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense
+from .._explain import check_dense, check_device
 from .._gradient import no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
 from .._transforms import has_tangent, is_traced
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
+from .matmul import FLOATS, KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.
 _LOW, _HIGH = -127, 127
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _CODES = Op(
     "quantized_linear_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
@@ -170,8 +169,7 @@ def _check_floats(input: Tensor, **others: Tensor) -> None:
     for name, t in {"input": input, **others}.items():
         if t.dtype not in FLOATS:
             raise ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
-        if t.device != input.device:
-            raise ValueError(f"quantized_linear: {name} is on {t.device}; want {input.device}, where input is")
+        check_device("quantized_linear", name, t, "input", input.device)
 
 
 def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
