@@ -91,19 +91,6 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 	}
 }
 
-// AddChosen adds elements of a bag's gradient, of some columns, to the rows that they were chosen
-// from; a row below 0 is none. to has the compute type; rows of it are apart bytes apart.
-var AddChosen = withDefinition(nil, byCompute(addChosenGo[float32], addChosenGo[float64]))
-
-func addChosenGo[C Compute](to Span, apart int64, rows []int64, dy Span) {
-	for i, row := range rows {
-		if row >= 0 {
-			sum := (*C)(unsafe.Add(to.P, row*apart+int64(i)*to.Stride))
-			*sum += *(*C)(unsafe.Add(dy.P, int64(i)*dy.Stride))
-		}
-	}
-}
-
 // RanksOf turns the positions that a bag's elements came from into ranks: their
 // distances from the bag's first position. Other positions than the bag's become
 // one that no rank is.

@@ -86,11 +86,8 @@ var embeddingBagBackward = op{
 		var err error
 		e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
 		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
-		if e.addsChosen(dtype, p.Shape("grad_weight")[1]) {
-			e.addChosen, e.addJob = pickSupport(cpu.AddChosen, cpu.Types{Compute: compute}), e.chosenJob
-			if e.count <= cpu.ChunkSize {
-				pl.run, pl.workspace = e.runChosen, 0
-			}
+		if s := newChosenSums(e, dtype, p.Shape("grad_weight")[1]); s != nil {
+			pl.run, pl.workspace = s.run, s.workspace()
 		}
 		return err
 	},
@@ -100,9 +97,7 @@ var embeddingBagBackward = op{
 type bagBackward struct {
 	kernel                 func(*cpu.EmbeddingSums)
 	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
-	addChosen              func(to cpu.Span, apart int64, rows []int64, dy cpu.Span)
-	prepare                job // what is done to each bag first
-	addJob                 job // method values made once, so that running does not allocate
+	prepare                job                                                     // what is done to each bag first: a method value made once, so that running does not allocate
 	mode                   string
 	compute                tensor.DType
 	weighted               bool
@@ -120,10 +115,6 @@ func (e *bagBackward) run(c *call) error {
 	b, memory := e.bags(c), words(c.workspace)
 	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5]}
 	b.takeLists(&sums, &memory, e.few)
-	b.countRows(&sums, b.last())
-	if e.addChosen != nil && !pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(sums.start, cpu.ChunkSize) {
-		return e.runChosen(c)
-	}
 	switch {
 	case e.weighted:
 		sums.factors = memory.elements(e.positions, c.args[3].DType)
@@ -192,10 +183,11 @@ func (b *bags) kept(bag int64) (n int64) {
 	return n
 }
 
-// sortByRow lists the contributions, which are counted, by the row that their index names, in
+// sortByRow lists the contributions by the row that their index names, in
 // order of position within a row: those of the row numbered r are order[start[r]:start[r+1]].
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
+	b.countRows(sums, b.last())
 	start := sums.start
 	for bag := range b.count {
 		begin, end := b.of(bag)

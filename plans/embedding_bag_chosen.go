@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -8,28 +9,144 @@ import (
 )
 
 // Bags of many indices, mode=max. Most positions were chosen for few columns or none: rather than to
-// look for what was chosen at each of them, what was chosen is added to its row. That is where no
-// element has a second chunk, for want of bags, or because no row is named more than cpu.ChunkSize times.
+// look for what was chosen at each of them, what was chosen is added to its row.
 
-// chosenPerPosition is up to how many elements of y for each index this is faster.
-const chosenPerPosition = 4
+const (
+	// chosenPerPosition is up to how many elements of y for each index this is faster, unless rows
+	// have many chunks.
+	chosenPerPosition = 4
+	// rowsPerBag is up to how many rows for each bag sums apart take less time.
+	rowsPerBag = 4
+	// chosenMost is how many bytes of sums there may be apart from the gradient.
+	chosenMost = 64 << 20
+)
 
-func (e *bagBackward) addsChosen(dtype tensor.DType, columns int64) bool {
-	return !oneByOne && e.mode == "max" && !e.accumulate && dtype == e.compute && e.count*columns <= chosenPerPosition*e.positions
+// chosenSums is how this is done: its workspace are slots, by row; rows, by slot; and sums, counts and
+// finished chunks, tile of columns after tile.
+type chosenSums struct {
+	*bagBackward
+	columns       int64
+	byChoice      bool  // is how rows are counted
+	everyRow      bool  // that is named has a slot: sums are not of grad_weight's type
+	slots, chunks int64 // there is room for; chunks of a tile
+	perColumn     int64 // bytes of a slot's
+	perChunk      int64
+	addJob        job // a method value made once, so that running does not allocate
 }
 
-func (e *bagBackward) runChosen(c *call) error {
+// newChosenSums returns nil where positions are better looked at.
+func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSums {
+	hot := e.positions > cpu.ChunkSize*e.rows
+	if oneByOne || e.mode != "max" || e.accumulate || e.count*columns > chosenPerPosition*e.positions && !hot ||
+		e.rows > math.MaxInt32 || e.positions > math.MaxInt32 {
+		return nil
+	}
+	s := &chosenSums{bagBackward: e, columns: columns, everyRow: dtype != e.compute}
+	s.perColumn, s.perChunk = cpu.ChosenBytes(e.compute)
+	named := e.positions
+	if s.byChoice = 2*e.count*columns < named; s.byChoice {
+		named = e.count * columns
+	}
+	switch {
+	case s.everyRow:
+		s.slots = min(e.rows, named)
+	case e.count > cpu.ChunkSize: // else no element has more than a chunk
+		s.slots = min(e.rows, named/(cpu.ChunkSize+1))
+	}
+	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
+	s.addJob = chosenJob[float32](s)
+	if e.compute == tensor.F64 {
+		s.addJob = chosenJob[float64](s)
+	}
+	if s.slots*columns*s.perColumn > chosenMost || s.everyRow && s.slots > rowsPerBag*e.count {
+		return nil
+	}
+	return s
+}
+
+// workspace returns the bytes of it.
+func (s *chosenSums) workspace() int64 {
+	if s.slots == 0 {
+		return 0
+	}
+	return roundUp(s.rows*4, 8) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
+}
+
+// tileBytes returns those of a tile of columns.
+func (s *chosenSums) tileBytes() int64 {
+	return roundUp(s.slots*min(s.columns, columnTile)*s.perColumn, 8) + s.chunks*s.perChunk
+}
+
+func (s *chosenSums) run(c *call) error {
 	b, out := &c.rowSums, &c.args[5]
-	rows, columns := out.Shape[0], out.Shape[1]
-	if rows == 0 || columns == 0 {
+	if s.rows == 0 || s.columns == 0 {
 		return nil
 	}
 	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: out}
-	b.rows, b.columns, b.to = rows, columns, matrixOf(out)
+	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
 	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
-	c.parallel(ceilDiv(rows, rowsPerJob(columns)), rows*columns, clearRows)
-	c.parallel(ceilDiv(columns, columnTile), e.count*columns, e.addJob)
+	if s.slots > 0 {
+		s.assign(c)
+	}
+	c.parallel(ceilDiv(s.rows, rowsPerJob(s.columns)), s.rows*s.columns, clearRows)
+	c.parallel(ceilDiv(s.columns, columnTile), s.count*s.columns, s.addJob)
 	return nil
+}
+
+// lists returns the slots by row, and room for the rows by slot.
+func (s *chosenSums) lists(c *call) (slots []int32, rows []int64) {
+	memory := words(c.workspace)
+	slots = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(memory))), s.rows)
+	memory = memory[roundUp(s.rows*4, 8):]
+	return slots, memory.ints(s.slots)
+}
+
+// assign gives slots to rows that may have more contributions than a chunk, or to all that have some.
+func (s *chosenSums) assign(c *call) {
+	slots, rows := s.lists(c)
+	clear(slots)
+	s.countNamed(c, slots)
+	least, used := int32(cpu.ChunkSize+1), 0
+	if s.everyRow {
+		least = 1
+	}
+	for row, named := range slots {
+		slots[row] = -1
+		if named >= least {
+			slots[row], rows[used] = int32(used), int64(row)
+			used++
+		}
+	}
+	c.rowSums.order = rows[:used]
+}
+
+// countNamed counts how often rows are named: by all indices or by those that were chosen, whichever
+// are fewer.
+func (s *chosenSums) countNamed(c *call, counts []int32) {
+	r := s.choices(c)
+	var list [cpu.Block]int64
+	count := func(rows []int64) {
+		for _, row := range rows {
+			if r.keeps(row) {
+				counts[row]++
+			}
+		}
+	}
+	if s.byChoice {
+		for column := int64(0); column < s.columns; column += cpu.Block {
+			for bag := range s.count {
+				rows := list[:min(cpu.Block, s.columns-column)]
+				r.find(rows, bag, column)
+				count(rows)
+			}
+		}
+		return
+	}
+	for at, end := int64(0), r.last(); at < end; {
+		rows := someIndices(list[:], r.indices, at, end)
+		count(rows)
+		at += int64(len(rows))
+	}
 }
 
 // clearRows is a job: some rows of zeros.
@@ -40,39 +157,78 @@ func clearRows(c *call, _ *worker, number int64) {
 	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
 }
 
-// chosenJob is a job: some columns of every bag.
-func (e *bagBackward) chosenJob(c *call, _ *worker, number int64) {
-	bags, sums := e.bags(c), &c.rowSums
-	column := number * columnTile
-	var memory [columnTile]int64
-	rows := memory[:min(columnTile, sums.columns-column)]
-	for bag := range e.count {
-		begin, end := bags.of(bag)
-		bags.rowsOf(rows, rowAt(&c.args[4], bag).At(column), begin, end)
-		e.addChosen(sums.to.Row(0, column), sums.to.Strides[0], rows, sums.terms.Row(bag, column))
+// chosenJob makes the job: some columns of every bag.
+func chosenJob[C cpu.Compute](s *chosenSums) job {
+	return func(c *call, w *worker, number int64) {
+		r, b := s.choices(c), &c.rowSums
+		column := number * columnTile
+		width := min(columnTile, s.columns-column)
+		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width)}
+		if s.slots > 0 {
+			sums.Slots, _ = s.lists(c)
+			sums.Rows = b.order
+			memory := c.workspace[s.workspace()-(ceilDiv(s.columns, columnTile)-number)*s.tileBytes():]
+			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
+			sums.Sums = unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(memory))), used)
+			sums.Counts = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(memory[used*size:]))), used)
+			memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
+			sums.Full = unsafe.Slice((*cpu.ChosenChunk[C])(unsafe.Pointer(unsafe.SliceData(memory))), s.chunks)
+		}
+		sums.Begin()
+		var memory [columnTile]int64
+		rows, dy := memory[:width], cpu.BlockOf[C](&w.scratch, 0, int(width))
+		for bag := range s.count {
+			r.find(rows, bag, column)
+			cpu.Load(dy, b.terms.Row(bag, column))
+			sums.Add(rows, dy)
+		}
+		sums.Finish(&w.scratch)
 	}
 }
 
-// rowsOf finds the rows that indices at some positions name: -1 where the position is not the bag's,
-// or where the index is left out.
-func (b *bags) rowsOf(rows []int64, positions cpu.Span, begin, end int64) {
-	var known []int64 // indices that need no look at strides and types
-	if b.indices.DType == tensor.I64 && b.indices.IsContiguous() {
-		known = tensor.Slice[int64](*b.indices)
+// choices reads which rows elements were chosen from.
+type choices struct {
+	bags
+	chosen  cpu.Matrix
+	flat    []int64 // indices and offsets that need no look at strides and types, or nil
+	offsets []int64
+}
+
+func (s *chosenSums) choices(c *call) choices {
+	r := choices{bags: s.bags(c), chosen: matrixOf(&c.args[4])}
+	if v := r.indices; v.DType == tensor.I64 && v.IsContiguous() {
+		r.flat = tensor.Slice[int64](*v)
 	}
+	if v := r.bags.offsets; v.Present() && v.DType == tensor.I64 && v.IsContiguous() {
+		r.offsets = tensor.Slice[int64](*v)
+	}
+	return r
+}
+
+// find finds the rows that some columns of a bag were chosen from: -1 where the position is not the
+// bag's, or where the index is left out.
+func (r *choices) find(rows []int64, bag, column int64) {
+	var begin, end int64
+	if int(bag)+1 < len(r.offsets) {
+		begin, end = r.offsets[bag], r.offsets[bag+1]
+	} else {
+		begin, end = r.of(bag)
+	}
+	chosen := unsafe.Add(r.chosen.P, bag*r.chosen.Strides[0]+column*r.chosen.Stride)
 	for i := range rows {
-		at := *(*int64)(unsafe.Add(positions.P, int64(i)*positions.Stride))
+		at := *(*int64)(unsafe.Add(chosen, int64(i)*r.chosen.Stride))
+		rows[i] = -1
 		if at < begin || at >= end {
-			rows[i] = -1
 			continue
 		}
-		if known != nil {
-			rows[i] = known[at]
+		row := int64(0)
+		if r.flat != nil {
+			row = r.flat[at]
 		} else {
-			rows[i] = indexAt(b.indices, at)
+			row = indexAt(r.indices, at)
 		}
-		if !b.keeps(rows[i]) {
-			rows[i] = -1
+		if r.keeps(row) {
+			rows[i] = row
 		}
 	}
 }

@@ -3,7 +3,6 @@ package plans_test
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -11,15 +10,15 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
-// What was chosen is added to its row: of up to 256 bags, and of more where no row is named more
-// often, beside the lists of positions. Positions that no bag has, or another one, add nothing.
+// What was chosen is added to its row, or to its slot where there may be several chunks, or 16 bits:
+// beside the lists of positions. Positions that no bag has, or another one, add nothing.
 func TestChosenIsAdded(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for i, s := range []struct{ bags, indices, rows, columns int }{
-		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3},
+		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
-		for _, dtype := range []string{"f32", "f64"} {
+		for _, dtype := range []string{"f32", "f64", "bf16"} {
 			for _, index := range []string{"i32", "i64"} {
 				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=%[4]s[%[5]d] offsets=i64[%[6]d] chosen=i64 grad_weight=%[1]s[%[7]d,%[3]d] mode=max include_last_offset=true padding_idx=1",
 					dtype, s.bags, s.columns, index, s.indices, s.bags+1, s.rows)
@@ -51,15 +50,23 @@ func TestChosenIsAdded(t *testing.T) {
 	}
 }
 
-// A row that every bag chose: a chunk of 256 bags, and what a second chunk begins with.
+// A row that every bag chose: a chunk of 256 bags, and what later chunks begin with. Rows are counted
+// by what was chosen, or by all indices.
 func TestChosenFromOneRow(t *testing.T) {
-	for _, bags := range []int{256, 257, 600} {
-		c := caseOf(t, testcase.Small, fmt.Sprintf("embedding_bag_backward grad_output=f32[%[1]d,5] indices=i64[%[1]d,2] chosen=i64 grad_weight=f32[3,5] mode=max", bags))
-		clear(c.Arg("indices").Before)
-		for k := range bags * 5 {
-			binary.LittleEndian.PutUint64(c.Arg("chosen").Before[8*k:], uint64(k/5*2+k%2))
-			binary.LittleEndian.PutUint32(c.Arg("grad_output").Before[4*k:], math.Float32bits(1+float32(k)/3))
+	for _, dtype := range []string{"f32", "f64", "f16"} {
+		for _, bags := range []int{256, 257, 300, 600, 1030} {
+			for _, s := range [][2]int{{5, 2}, {300, 80}, {2, 9}, {1, 1}} {
+				columns, each := s[0], s[1]
+				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d,%[4]d] chosen=i64 grad_weight=%[1]s[3,%[3]d] mode=max", dtype, bags, columns, each)
+				t.Run(text, func(t *testing.T) {
+					c := finiteCase(t, text)
+					clear(c.Arg("indices").Before)
+					for k := range bags * columns {
+						binary.LittleEndian.PutUint64(c.Arg("chosen").Before[8*k:], uint64(k/columns*each+k%2%each))
+					}
+					same(t, c, testcase.Options{Preference: plans.Preference{Threads: 2}}, defined(t, c), text)
+				})
+			}
 		}
-		same(t, c, testcase.Options{}, defined(t, c), fmt.Sprint(bags))
 	}
 }
