@@ -55,4 +55,11 @@ def has_tangent(*values: Any) -> bool:
     ad = torch.autograd.forward_ad
     if ad._current_level < 0:
         return False
-    return any(isinstance(v, torch.Tensor) and ad.unpack_dual(v).tangent is not None for v in values)
+    return any(isinstance(v, torch.Tensor) and _is_dual(v) for v in values)
+
+
+def _is_dual(value: torch.Tensor) -> bool:
+    try:
+        return torch.autograd.forward_ad.unpack_dual(value).tangent is not None
+    except RuntimeError:  # a batch of tangents, as of torch.autograd.functional.jacobian(vectorize=True)
+        return True

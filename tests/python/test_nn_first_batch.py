@@ -1,6 +1,7 @@
 """isobit.nn before a first batch, or as if there had been none: averages, shapes that turn out otherwise, resets."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -300,3 +301,26 @@ def test_memory_that_holds_anything_is_loaded_over(byte):
             value.reshape(-1).view(torch.uint8).fill_(byte)
     model.load_state_dict(state)
     assert_same(model.eval()(draw(5, 8)), want)
+
+
+def test_learned_scales_are_float32_whatever_the_default_is():
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        fake, observed = LearnableFakeQuantize(learn_zero_point=True), FakeQuantize()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (fake.scale.dtype, fake.zero_point.dtype, observed.scale.dtype) == (torch.float32,) * 3
+    fake(draw(5, 8))
+    assert fake.scale.dtype == torch.float32
+
+
+def test_the_first_batch_has_a_count_that_is_rounded_once():
+    n = (1 << 26) + (1 << 24) + 5  # a sum of that many ones in float32 is another number
+    fake = LearnableFakeQuantize(-128, 127)
+    fake(torch.ones(1).expand(n))
+    sums = list(torch.full((n // 65536,), 65536.0)) + [torch.tensor(float(n % 65536))]
+    while len(sums) > 1:
+        sums = [sum(sums[i : i + 2]) for i in range(0, len(sums), 2)]
+    assert sums[0] != n and torch.tensor(n, dtype=torch.float32) != sums[0]
+    want = 2 * (sums[0] / torch.tensor(n, dtype=torch.float32)) / torch.full((1,), math.sqrt(127))
+    assert_same(fake.scale.detach(), want)

@@ -160,3 +160,22 @@ def test_compiled(name):
     assert_same(compiled.eval()(x), eager.eval()(x))
     served = torch.compile(convert(layer), fullgraph=True, backend="aot_eager")
     assert_same(served(x), eager(x).detach())
+
+
+@pytest.mark.parametrize("learned", (-9.0, 40.0, float("inf"), float("nan")))
+@pytest.mark.parametrize(
+    "codes",
+    ((-8, 7, torch.int4), (0, 15, torch.uint4), (-127, 127, torch.int8), (0, 127, torch.uint8), (3, 100, None)),
+    ids=str,
+)
+def test_a_learned_zero_point_beyond_the_range_is_that_of_fake_quantize(codes, learned):
+    low, high, dtype = codes
+    fake = LearnableFakeQuantize(low, high, channels=3, learn_zero_point=True, dtype=dtype)
+    layer = FakeQuantizedLinear(8, 3, bias=False, weight_fake_quantizer=fake)
+    eye = torch.eye(8)
+    layer(eye)
+    with torch.no_grad():
+        fake.zero_point.fill_(learned)
+    layer.eval()
+    assert_same(layer(eye), fake(layer.weight).t())
+    assert_same(convert(layer)(eye), layer(eye))

@@ -285,6 +285,23 @@ def test_jacobian():
     assert_same(jacobian, want)
 
 
+def test_jacobian_of_a_batch_of_tangents():
+    x, w = draw(2, 1, 3, 4), draw(3, 4, 2)
+    jacobian = torch.autograd.functional.jacobian
+    forward = jacobian(lambda t: isobit.matmul(t, w), x, vectorize=True, strategy="forward-mode")
+    assert_same(forward, jacobian(lambda t: isobit.matmul(t, w), x))
+
+
+def test_the_gradient_of_embeddings_gradient_leaves_out_what_it_does():
+    grad, indices = draw(4, 3).requires_grad_(), torch.tensor([0, -1, 5, 2])
+    for keywords in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True}):
+        (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 5, **keywords).sum(), grad)
+        want = torch.tensor([1.0, 0.0, 0.0, float("padding_idx" not in keywords)])
+        assert_same(second, want[:, None].expand(4, 3))
+    (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 0).sum(), grad)
+    assert_same(second, torch.zeros(4, 3))
+
+
 def test_autocast():
     image, grid = IMAGE.clone().requires_grad_(), GRID.bfloat16().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):

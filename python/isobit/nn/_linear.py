@@ -177,7 +177,9 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     plain = (x if values is None else Operand(values)).detached()
     codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
     bias_value = None if bias is None else bias.detach()
-    value = served_linear(kind, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
+    # That of the scheme's codes: weight_only_linear would take a float one for any that their type holds.
+    zero_point = scheme.integer_zero_point(fixed.zero_point)
+    value = served_linear(kind, plain, scheme, codes, fixed.scale, zero_point, bias_value)
     if not (x.wants_gradient() or weight.wants_gradient() or wants_derivative(bias)):
         return value
     factor = x.widest().values() if values is None else values

@@ -233,6 +233,14 @@ class Scheme:
         """The zero point, or None where it is 0 always."""
         return None if self.centred else zero_point
 
+    def integer_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
+        """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
+        zero_point = self.kept_zero_point(zero_point)
+        if zero_point is None or not zero_point.is_floating_point():
+            return None if zero_point is None else zero_point.detach().to(torch.int32)
+        whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
+        return whole.clamp(self.quant_min, self.quant_max).to(torch.int32)
+
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A scale and an int32 zero point for x: those of choose_qparams, but for eps and a middle."""
         if self.eps > 0 and x.numel():

@@ -87,7 +87,7 @@ class FakeQuantize(FakeQuantizer):
         if not is_dynamic and self.scheme.grouping.name == "per_token":
             raise ValueError("FakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
         self.is_dynamic = is_dynamic
-        self.register_buffer("scale", torch.empty(0, device=device))
+        self.register_buffer("scale", torch.empty(0, dtype=torch.float32, device=device))
         self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32, device=device))
         if isinstance(made, MinMaxObserver):
             self._reserve(made.min_val.shape)

@@ -95,7 +95,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         self.channels = channels
         self.ch_axis = ch_axis
         self.start = start
-        scale = torch.ones(parameters, device=device)
+        scale = torch.ones(parameters, dtype=torch.float32, device=device)
         if learn_scale:
             self.scale = torch.nn.Parameter(scale)
         else:
@@ -145,9 +145,11 @@ class LearnableFakeQuantize(FakeQuantizer):
     def _usual_scale(self, x: Tensor) -> Tensor:
         """LSQ's: twice the mean size of x over the root of the largest code."""
         size = x.abs().to(torch.promote_types(torch.promote_types(x.dtype, self.scale.dtype), torch.float32))
-        one = torch.ones_like(size)
-        sums = self.scheme.grouping.sums
-        mean = sums(size, one) / sums(one, one)
+        sums, one = self.scheme.grouping.sums, torch.ones_like(size)
+        total = sums(size, one)
+        del size
+        one = one.double()  # counts are whole, and rounded once
+        mean = total / sums(one, one).to(total.dtype)
         scale = quotient(2 * mean, math.sqrt(self.quant_max))
         return torch.where(scale > 0, scale, torch.ones_like(scale))
 

@@ -39,7 +39,7 @@ class QuantizedLinear(torch.nn.Linear):
 
     @torch.no_grad()
     def export(self) -> dict[str, Tensor]:
-        """weight_codes int8 [N, K], weight_scale float32 [N] and, where there is one, bias [N]."""
+        """weight_codes int8 [N, K], weight_scale [N] (float32; float64 of a float64 layer) and, where there is one, bias [N]."""
         codes, scale, _ = quantize_per_token_dynamic(self.weight, torch.int8, quant_min=_LOW, quant_max=_HIGH)
         tensors = {"weight_codes": codes, "weight_scale": scale.reshape(-1)}
         if self.bias is not None:

@@ -25,15 +25,6 @@ from ._states import refuse_other_codes, resize_for_loading, save_words, words_f
 _INDICES = (torch.int32, torch.int64)
 
 
-def integer_zero_point(scheme: Scheme, zero_point: Tensor | None) -> Tensor | None:
-    """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
-    zero_point = scheme.kept_zero_point(zero_point)
-    if zero_point is None or not zero_point.is_floating_point():
-        return None if zero_point is None else zero_point.detach().to(torch.int32)
-    whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
-    return whole.clamp(scheme.quant_min, scheme.quant_max).to(torch.int32)
-
-
 def _kept(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach().clone()
 
@@ -61,7 +52,7 @@ class ServedFakeQuantize(FakeQuantizer):
         super().__init__()
         self.scheme = scheme
         self.register_buffer("scale", _kept(scale))
-        self.register_buffer("zero_point", _kept(integer_zero_point(scheme, zero_point)))
+        self.register_buffer("zero_point", _kept(scheme.integer_zero_point(zero_point)))
 
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.scale.numel():
@@ -107,7 +98,7 @@ class ServedWeight(FollowsData):
                 bounds = f"{self.scheme.quant_min} to {self.scheme.quant_max}"
                 raise ValueError(f"convert: no type holds codes of {bounds}; want 8 bits")
             scale, zero_point, _ = by.parameters_for(weight)
-            zero_point = integer_zero_point(self.scheme, zero_point)
+            zero_point = self.scheme.integer_zero_point(zero_point)
             codes = self.scheme.quantize(weight.detach(), scale.detach(), zero_point)
             if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
                 codes = codes.view(torch.uint8)

@@ -58,12 +58,16 @@ def _adjoint(
 def _adjoint_of_gradient(
     grad: Tensor, shape: Any, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Tensor:
-    y = _FORWARD.with_gradient(grad, indices, -1, False, False)
+    left_out = (indices < 0) | (indices >= rows)
+    if rows == 0:
+        return grad.new_zeros(*indices.shape, grad.shape[-1])
+    found = indices.masked_fill(left_out, 0)
+    y = _FORWARD.with_gradient(grad, found, -1, False, False)
     if scale_grad_by_freq:
         ones = torch.ones(*indices.shape, 1, dtype=torch.float64, device=grad.device)
-        counts = _FORWARD(_BACKWARD(ones, indices, rows, -1, False), indices, -1, False, False)
+        counts = _FORWARD(_BACKWARD(ones, indices, rows, -1, False), found, -1, False, False)
         y = (y / counts).to(grad.dtype)
-    return y if padding_idx < 0 else y.masked_fill((indices == padding_idx)[..., None], 0)
+    return y.masked_fill((left_out | (indices == padding_idx))[..., None], 0)
 
 
 def _sparse_gradient(
