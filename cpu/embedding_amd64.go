@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 var rowSums = []rowSum{
 	{AVX512, tensor.F32, tensor.F32, 1, sumRowsAVX512F32, sumChosenAVX512F32},
@@ -54,5 +58,6 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 		copyNarrowRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size))
 		return
 	}
-	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && size >= 2*streamAlignment)
+	lines := (int64(uintptr(unsafe.Pointer(to)))|int64(apart)|size)%streamAlignment == 0
+	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
 })}}

@@ -245,7 +245,7 @@ func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, 
 
 // copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,
 // whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores
-// around the caches, of rows of 128 bytes at least.
+// around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.
 //
 //go:noescape
 func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)

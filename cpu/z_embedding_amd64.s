@@ -33913,22 +33913,8 @@ row:
 	MOVQ    size+48(FP), BX
 	TESTB   R10, R10
 	JEQ     whole
-	MOVQ    AX, R11
-	NEGQ    R11
-	ANDQ    $0x3f, R11
-	JEQ     aligned
-	VMOVDQU (CX), Y0
-	VMOVDQU Y0, (AX)
-	VMOVDQU 32(CX), Y0
-	VMOVDQU Y0, 32(AX)
-	ADDQ    R11, AX
-	ADDQ    R11, CX
-	ADDQ    R11, DX
-	SUBQ    R11, BX
-
-aligned:
-	CMPQ BX, $0x00000040
-	JLT  around_done
+	CMPQ    BX, $0x00000040
+	JLT     around_done
 
 around:
 	VMOVDQU    (CX), Y0
@@ -33944,15 +33930,7 @@ around:
 	JGE        around
 
 around_done:
-	TESTQ   BX, BX
-	JEQ     copied
-	LEAQ    -64(AX)(BX*1), AX
-	LEAQ    -64(CX)(BX*1), CX
-	VMOVDQU (CX), Y0
-	VMOVDQU Y0, (AX)
-	VMOVDQU 32(CX), Y0
-	VMOVDQU Y0, 32(AX)
-	JMP     copied
+	JMP copied
 
 whole:
 	CMPQ BX, $0x00000080

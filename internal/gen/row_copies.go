@@ -11,7 +11,7 @@ func rowCopies(c *build.Context) {
 	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool)",
 		"copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,",
 		"whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores",
-		"around the caches, of rows of 128 bytes at least.")
+		"around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.")
 	r := rowCopy{c, c.GP64(), c.GP64(), c.GP64(), c.GP64()}
 	rows, count, to := param(c, "rows"), param(c, "count"), param(c, "to")
 	number, stream := c.GP64(), c.GP8()
@@ -56,20 +56,10 @@ type rowCopy struct {
 	to, from, later, left reg.GPVirtual
 }
 
-// around copies a row around the caches, but for the ends that share a line with
-// what is not the row.
+// around copies a row of whole lines around the caches.
 func (r rowCopy) around() {
-	c, head := r.c, r.c.GP64()
-	c.MOVQ(r.to, head)
-	c.NEGQ(head)
-	c.ANDQ(operand.Imm(63), head)
-	c.JEQ(operand.LabelRef("aligned"))
-	r.vectors(64, false, c.VMOVDQU)
-	r.advance(head)
-	c.Label("aligned")
-	r.loop("around", 64, true, c.VMOVNTDQ)
-	r.last(64)
-	c.JMP(operand.LabelRef("copied"))
+	r.loop("around", 64, true, r.c.VMOVNTDQ)
+	r.c.JMP(operand.LabelRef("copied"))
 }
 
 // loop copies as many bytes at a time while there are as many.
