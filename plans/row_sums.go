@@ -41,6 +41,7 @@ type rowSumsCall struct {
 	ranges, load  int64      // of rows; terms and rows together
 	to            cpu.Matrix // out, by rows
 	stream        bool
+	chunks        int // finished ones, of few rows
 }
 
 // sumRows computes the sums on the call's threads.
