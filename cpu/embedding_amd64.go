@@ -30,6 +30,17 @@ var pairKernels = []pairKernel{
 	{AVX2, tensor.F16, 8, pairProductsAVX2F16},
 }
 
+var rowDivisions = []rowDivision{
+	{AVX512, tensor.F32, divideRowAVX512F32},
+	{AVX512, tensor.F64, divideRowAVX512F64},
+	{AVX512, tensor.BF16, divideRowAVX512BF16},
+	{AVX512, tensor.F16, divideRowAVX512F16},
+	{AVX2, tensor.F32, divideRowAVX2F32},
+	{AVX2, tensor.F64, divideRowAVX2F64},
+	{AVX2, tensor.BF16, divideRowAVX2BF16},
+	{AVX2, tensor.F16, divideRowAVX2F16},
+}
+
 var bagMaxima = []bagMax{
 	{AVX512, tensor.F32, 1, bagMaxAVX512F32},
 	{AVX512, tensor.F64, 1, bagMaxAVX512F64},

@@ -107,20 +107,6 @@ func RanksOf(ranks []uint32, chosen Span, begin, end int64) {
 	}
 }
 
-// DivideRow divides n elements by a count, which becomes a float first.
-var DivideRow = withDefinition(nil, byCompute(divideRowGo[float32], divideRowGo[float64]))
-
-func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
-	for at := int64(0); at < n; at += Block {
-		x := BlockOf[C](s, 0, int(min(Block, n-at)))
-		Load(x, row.At(at))
-		for i := range x {
-			x[i] /= C(count)
-		}
-		Store(out.At(at), x)
-	}
-}
-
 // storeInts stores 64-bit numbers as they are.
 func storeInts(s Span, values []int64) {
 	for i, v := range values {

@@ -6,8 +6,9 @@ package cpu
 var rowSums []rowSum
 
 var (
-	pairKernels []pairKernel
-	bagMaxima   []bagMax
+	pairKernels  []pairKernel
+	rowDivisions []rowDivision
+	bagMaxima    []bagMax
 )
 
 var outsideRows []Row[IndexSearch]

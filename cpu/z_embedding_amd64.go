@@ -243,6 +243,46 @@ func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64,
 //go:noescape
 func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 
+// divideRowAVX512F32 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX512F32(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX512F64 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX512F64(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX512BF16 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX512BF16(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX512F16 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX512F16(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX2F32 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX2F32(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX2F64 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX2F64(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX2BF16 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX2BF16(from *byte, n int, by *byte, to *byte)
+
+// divideRowAVX2F16 divides n elements, a multiple of 32, and stores them in the compute type.
+//
+//go:noescape
+func divideRowAVX2F16(from *byte, n int, by *byte, to *byte)
+
 // copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,
 // whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores
 // around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.

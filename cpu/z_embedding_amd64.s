@@ -33887,6 +33887,226 @@ end:
 	VZEROUPPER
 	RET
 
+// func divideRowAVX512F32(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·divideRowAVX512F32(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Z0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPS (AX), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)
+	VMOVUPS 64(AX), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, 64(CX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x20, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX512F64(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·divideRowAVX512F64(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSD (DX), Z0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPD (AX), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (CX)
+	VMOVUPD 64(AX), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, 64(CX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x10, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX512BF16(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·divideRowAVX512BF16(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Z0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VPMOVZXWD (AX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (CX)
+	VPMOVZXWD 32(AX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVUPS   Z1, 64(CX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x20, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX512F16(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·divideRowAVX512F16(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Z0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VCVTPH2PS (AX), Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (CX)
+	VCVTPH2PS 32(AX), Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVUPS   Z1, 64(CX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x20, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX2F32(from *byte, n int, by *byte, to *byte)
+// Requires: AVX
+TEXT ·divideRowAVX2F32(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Y0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPS (AX), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)
+	VMOVUPS 32(AX), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX2F64(from *byte, n int, by *byte, to *byte)
+// Requires: AVX
+TEXT ·divideRowAVX2F64(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSD (DX), Y0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPD (AX), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (CX)
+	VMOVUPD 32(AX), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, 32(CX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x08, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX2BF16(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, AVX2
+TEXT ·divideRowAVX2BF16(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Y0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VPMOVZXWD (AX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VDIVPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)
+	VPMOVZXWD 16(AX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VDIVPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 32(CX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000040, CX
+	SUBQ      $0x10, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideRowAVX2F16(from *byte, n int, by *byte, to *byte)
+// Requires: AVX, F16C
+TEXT ·divideRowAVX2F16(SB), NOSPLIT, $0-32
+	MOVQ         from+0(FP), AX
+	MOVQ         to+24(FP), CX
+	MOVQ         by+16(FP), DX
+	VBROADCASTSS (DX), Y0
+	MOVQ         n+8(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VCVTPH2PS (AX), Y1
+	VDIVPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)
+	VCVTPH2PS 16(AX), Y1
+	VDIVPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 32(CX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000040, CX
+	SUBQ      $0x10, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
 // func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
 // Requires: AVX, CMOV, MMX+
 TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-65

@@ -76,7 +76,7 @@ var embeddingBagBackward = op{
 		case mode == "mean":
 			terms = compute
 			e.prepare = e.meansJob
-			e.divide, _ = cpu.PickUpTo(cpu.DivideRow, cpu.Go, cpu.Types{Compute: compute})
+			e.divide = pickSupport(cpu.DivideRow, cpu.Types{Compute: compute, In: [4]tensor.DType{dtype}})
 			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
 		case e.weighted:
 			pl.workspace = elementBytes(e.positions, dtype)
@@ -96,8 +96,8 @@ var embeddingBagBackward = op{
 
 type bagBackward struct {
 	kernel                 func(*cpu.EmbeddingSums)
-	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
-	prepare                job                                                     // what is done to each bag first: a method value made once, so that running does not allocate
+	divide                 cpu.RowDivision // mode=mean
+	prepare                job             // what is done to each bag first: a method value made once, so that running does not allocate
 	mode                   string
 	compute                tensor.DType
 	weighted               bool
