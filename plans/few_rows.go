@@ -16,7 +16,7 @@ import (
 
 const (
 	// fewRowsMost is up to how many bytes the sums may take.
-	fewRowsMost = 2 << 20
+	fewRowsMost = 6 << 20
 	// fewRowsLeast is the least bytes of a row: each is a call of a kernel.
 	fewRowsLeast = 512
 )
