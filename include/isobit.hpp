@@ -172,9 +172,7 @@ private:
   static constexpr size_t max_rank = 8;
 
   template <class V> static int64_t count(const V &v) { return static_cast<int64_t>(v.size()); }
-  template <class T> static void no_bits() {
-    static_assert(!std::is_same_v<T, bool>, "no op of isobit takes bool");
-  }
+  template <class T> static void no_bits() { static_assert(!std::is_same_v<T, bool>, "no op of isobit takes bool"); }
 
   void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides, size_t ndim) {
     if (ndim > max_rank)

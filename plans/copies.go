@@ -15,6 +15,8 @@ const (
 	copySize   = 8192 // elements of a piece
 	copiedPad  = 8    // from group to group: not a power of 2, whose groups would share sets of the cache
 	shortCopy  = 128  // elements of a run that is worth it
+	shortRow   = 8    // elements of a row that is copied by columns
+	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
@@ -46,17 +48,19 @@ func (l *layout) apart(k int, size int64) bool {
 type copier struct {
 	size      int64
 	transpose cpu.Transpose
+	strided   cpu.StridedCopy
 }
 
 func newCopier(d tensor.DType) copier {
-	return copier{d.Size(), pickSupport(cpu.Transposes, cpu.Types{In: [4]tensor.DType{d}})}
+	t := cpu.Types{In: [4]tensor.DType{d}}
+	return copier{d.Size(), pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
 }
 
 // piece copies n points of a layout of one operand, from a number on, or back. The cursor's shift
 // says where the first lies.
 func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	if inner > 0 && l.apart(0, p.size) && l.stride[0][inner-1] == p.size {
+	if inner > 0 && p.byColumns(l.size[inner], l.stride[0][inner-1], l.stride[0][inner]) {
 		p.across(l, cur, begin, n, own, back)
 		return
 	}
@@ -67,7 +71,13 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 	})
 }
 
-// across is piece where rows lie side by side: whole ones are transposed.
+// byColumns reports whether rows of so many elements, a step apart, are copied by columns.
+func (p *copier) byColumns(row, apart, step int64) bool {
+	return row <= shortRow || apart == p.size && step != p.size || row <= acrossRow && max(apart, -apart) < max(step, -step)
+}
+
+// across is piece where rows lie side by side, of which whole ones are transposed, or are so short
+// that their columns are copied instead.
 func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
 	row, step := l.size[inner], l.stride[0][inner]
@@ -80,9 +90,19 @@ func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Point
 			done += m
 			continue
 		}
-		if back {
+		switch apart := l.stride[0][inner-1]; {
+		case apart != p.size:
+			for c := range row {
+				own, theirs := unsafe.Add(mine, c*p.size), unsafe.Add(cur.at[0], c*step)
+				if back {
+					p.strided(theirs, apart, own, row*p.size, rows)
+				} else {
+					p.strided(own, row*p.size, theirs, apart, rows)
+				}
+			}
+		case back:
 			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
-		} else {
+		default:
 			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
 		}
 		done += rows * row
