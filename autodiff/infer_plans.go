@@ -20,7 +20,7 @@ func embedding(_ *Attr, in []Info) ([3]Info, error) {
 func gridSample(_ *Attr, in []Info) ([3]Info, error) {
 	x, g := in[0].Shape, in[1].Shape
 	if len(x) < 4 || len(g) != len(x) || g[len(g)-1] != int64(len(x)-2) {
-		return fail("the image is %v and the grid %v; want [n, c, h, w] and [n, oh, ow, 2]", in[0], in[1])
+		return fail("the image is %v and the grid %v; want [n, c, h, w] and [n, oh, ow, 2], or [n, c, d, h, w] and [n, od, oh, ow, 3]", in[0], in[1])
 	}
 	return one(in[0].DType, append(slices.Clone(x[:2]), g[1:len(g)-1]...))
 }
@@ -45,7 +45,7 @@ func likeInputs(like ...int) infer {
 func affineGrid(at *Attr, in []Info) ([3]Info, error) {
 	r := len(at.Shape)
 	if r < 4 || !slices.Equal(in[0].Shape, []int64{at.Shape[0], int64(r - 2), int64(r - 1)}) {
-		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w]", in[0], tensor.ShapeText(at.Shape))
+		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w], or [n, 3, 4] and [n, c, d, h, w]", in[0], tensor.ShapeText(at.Shape))
 	}
 	shape := append([]int64{at.Shape[0]}, at.Shape[2:]...)
 	return one(in[0].DType, append(shape, int64(r-2)))
