@@ -261,3 +261,16 @@ def test_errors_name_the_argument():
             double(*call)
     with pytest.raises(ValueError, match="output_mask is .*; want 3 bools, for grad_output, input and grid"):
         double(dy, image, grid, image, None, output_mask=(False, False, False))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
+def test_autograd_has_the_zeros_of_the_public_op(mode, dtype):
+    image, dy = (torch.ones(1, 1, 1, 2, dtype=dtype, requires_grad=True) for _ in range(2))
+    grid = torch.tensor([[[[-0.5, 0.0], [0.5, 0.0]]]], dtype=dtype)
+    shift = torch.tensor([[[[-0.0, 1e-40]]]], dtype=dtype)
+    (of_image,) = grad(isobit.grid_sample(image, grid, mode), image, dy, create_graph=True)
+    (got,) = grad(of_image, dy, shift)
+    want = double(dy.detach(), image.detach(), grid, shift, None, mode)[0]
+    assert_same(got, want)
+    assert not got.signbit().any()

@@ -90,6 +90,8 @@ def _second(
     # The same from ops that have fast rows: this gradient does not depend on input.
     grad_output, _, grid = tensors
     d_output = _SAMPLE(of_input, grid, *attributes) if wants[0] else None
+    if d_output is not None and attributes[0] == "nearest":
+        d_output = d_output + 0.0  # a sum, which is never -0
     d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *attributes, False, True)[1] if wants[2] else None
     return d_output, None, d_grid
 
