@@ -171,8 +171,10 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
 			sums.Sums = unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(memory))), used)
 			sums.Counts = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(memory[used*size:]))), used)
-			memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
-			sums.Full = unsafe.Slice((*cpu.ChosenChunk[C])(unsafe.Pointer(unsafe.SliceData(memory))), s.chunks)
+			if s.chunks > 0 { // else this is where the workspace may end
+				memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
+				sums.Full = unsafe.Slice((*cpu.ChosenChunk[C])(unsafe.Pointer(unsafe.SliceData(memory))), s.chunks)
+			}
 		}
 		sums.Begin()
 		var memory [columnTile]int64
