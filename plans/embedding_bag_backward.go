@@ -14,7 +14,7 @@ import (
 // named, of those), and the list of contributions ordered by row, the number of the bag of each; with weights
 // the list of theirs, with mode=max their ranks in the bags, and that of each element
 // that was chosen; with mode=mean grad_output divided by the sizes of the bags,
-// in the compute type.
+// in the compute type. With mode=max and long bags it is that of embedding_bag_chosen.go.
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
 	doc: "Sums, for each row of the table, the gradients of the bags whose indices named it.",
