@@ -48,18 +48,23 @@ var chooseQParams = groupedOp{
 	infer: checkChosen,
 	rows:  namesOf(cpu.MinMax),
 	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
-		pl.check = nil
-		kernel, err := selectRow(pl, cpu.MinMax, t)
-		if err != nil {
-			return err
+		minMax, err := selectRow(pl, cpu.MinMax, t)
+		if err == nil {
+			runChoice(pl, f, t, minMax, nil)
 		}
-		if t.Compute == tensor.F64 {
-			chooseThenMap[float64](pl, f, t, kernel, nil)
-		} else {
-			chooseThenMap[float32](pl, f, t, kernel, nil)
-		}
-		return nil
+		return err
 	},
+}
+
+// runChoice makes the run of an op that chooses scales and zero points, and maps elements with them if
+// there is a kernel for it.
+func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+	pl.check = nil // of zero points, which are outputs
+	if t.Compute == tensor.F64 {
+		chooseThenMap[float64](pl, f, t, minMax, quantize)
+	} else {
+		chooseThenMap[float32](pl, f, t, minMax, quantize)
+	}
 }
 
 // shortestChoice is from how many elements of a group on its parameters are chosen
@@ -67,8 +72,7 @@ var chooseQParams = groupedOp{
 // each element in any case (cpu's quickRun), and are faster many at a time.
 const shortestChoice = 64
 
-// chooseThenMap makes the run of an op that chooses scales and zero points, and
-// maps elements with them, if there is a kernel for it.
+// chooseThenMap is runChoice in a compute type.
 func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	if f.packed >= 0 {
 		chooseBeforeMap[C](pl, f, t, minMax, quantize)

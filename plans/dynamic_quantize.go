@@ -1,9 +1,6 @@
 package plans
 
-import (
-	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/cpu"
 
 // dynamicQuantize chooses scale and zero point of each group and quantizes it
 // with them, while the group is still in cache.
@@ -26,20 +23,14 @@ var dynamicQuantize = groupedOp{
 	infer: checkChosen,
 	rows:  namesOf(cpu.Quantize),
 	build: func(pl *plan, f *groupedPlan, t cpu.Types) error {
-		pl.check = nil
 		minMax, err := selectRow(pl, cpu.MinMax, t)
 		if err != nil {
 			return err
 		}
 		quantize, err := selectRow(pl, cpu.Quantize, t)
-		if err != nil {
-			return err
+		if err == nil {
+			runChoice(pl, f, t, minMax, quantize)
 		}
-		if t.Compute == tensor.F64 {
-			chooseThenMap[float64](pl, f, t, minMax, quantize)
-		} else {
-			chooseThenMap[float32](pl, f, t, minMax, quantize)
-		}
-		return nil
+		return err
 	},
 }

@@ -6,19 +6,7 @@ import (
 )
 
 // rowDivisions emits what bags' mean does with the gradient of a bag: it divides rows by a number.
-func rowDivisions(c *build.Context) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64, bf16, f16} {
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 2}
-			if t == f64 {
-				k.compute = f64
-			}
-			k.lanes = isa.bytes / k.compute.size
-			k.divideRow()
-		}
-	}
-}
+func rowDivisions(c *build.Context) { eachFloat(c, (*kernel).divideRow) }
 
 // divideRow stores quotients in the compute type.
 func (k *kernel) divideRow() {

@@ -10,6 +10,31 @@ import (
 // absolute values, of squares and of cubes, the largest absolute value, and the
 // product with a factor.
 func rowNorms(c *build.Context) {
+	eachFloat(c, func(k *kernel) {
+		k.rowSum("Abs", "adds absolute values", func(x, acc reg.VecVirtual) {
+			k.abs(x)
+			k.emit(k.ps("VADD"), x, acc, acc)
+		})
+		k.rowSum("Square", "adds squares", func(x, acc reg.VecVirtual) {
+			k.emit(k.ps("VMUL"), x, x, x)
+			k.emit(k.ps("VADD"), x, acc, acc)
+		})
+		k.rowSum("Largest", "folds absolute values, a NaN being the largest,", func(x, acc reg.VecVirtual) {
+			k.abs(x)
+			k.keepLargest(x, acc)
+		})
+		if !k.double() {
+			k.rowSum("Cube", "adds cubes of absolute values", func(x, acc reg.VecVirtual) {
+				k.abs(x)
+				k.emit("VADDPS", k.cube(x), acc, acc)
+			})
+		}
+		k.scaleRow()
+	})
+}
+
+// eachFloat calls emit with a kernel of two vectors at a time for each instruction set and float type.
+func eachFloat(c *build.Context, emit func(k *kernel)) {
 	globals := newTables()
 	for _, isa := range isas {
 		for _, t := range []*storage{f32, f64, bf16, f16} {
@@ -18,25 +43,7 @@ func rowNorms(c *build.Context) {
 				k.compute = f64
 			}
 			k.lanes = isa.bytes / k.compute.size
-			k.rowSum("Abs", "adds absolute values", func(x, acc reg.VecVirtual) {
-				k.abs(x)
-				k.emit(k.ps("VADD"), x, acc, acc)
-			})
-			k.rowSum("Square", "adds squares", func(x, acc reg.VecVirtual) {
-				k.emit(k.ps("VMUL"), x, x, x)
-				k.emit(k.ps("VADD"), x, acc, acc)
-			})
-			k.rowSum("Largest", "folds absolute values, a NaN being the largest,", func(x, acc reg.VecVirtual) {
-				k.abs(x)
-				k.keepLargest(x, acc)
-			})
-			if !k.double() {
-				k.rowSum("Cube", "adds cubes of absolute values", func(x, acc reg.VecVirtual) {
-					k.abs(x)
-					k.emit("VADDPS", k.cube(x), acc, acc)
-				})
-			}
-			k.scaleRow()
+			emit(k)
 		}
 	}
 }
