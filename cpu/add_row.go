@@ -6,15 +6,17 @@ import "unsafe"
 type AddRow func(to, from unsafe.Pointer, columns int64, first bool)
 
 // AddRows is the table of AddRow: its kernels are those of RowSums, for one row of one result.
-var AddRows = tableOf(byCompute[AddRow](addRowGo[float32], addRowGo[float64]), func(isa ISA, t Types) (AddRow, bool) {
+var AddRows = tableOf(addRowOf, func(isa ISA, t Types) (AddRow, bool) {
 	for i := range rowSums {
 		if s := &rowSums[i]; s.needs == isa && s.in == t.Compute && s.out == t.Compute {
-			rest, _ := byCompute[AddRow](addRowGo[float32], addRowGo[float64])(t)
+			rest, _ := addRowOf(t)
 			return func(to, from unsafe.Pointer, columns int64, first bool) { s.addRow(to, from, columns, first, rest) }, true
 		}
 	}
 	return nil, false
 })
+
+var addRowOf = byCompute[AddRow](addRowGo[float32], addRowGo[float64])
 
 func addRowGo[C Compute](to, from unsafe.Pointer, columns int64, first bool) {
 	sum, row := unsafe.Slice((*C)(to), columns), unsafe.Slice((*C)(from), columns)

@@ -46,14 +46,8 @@ func CopyRow(dst, src Span, n int64) {
 		copy(unsafe.Slice((*byte)(dst.P), n*size), unsafe.Slice((*byte)(src.P), n*size))
 		return
 	}
-	if column, ok := pickTranspose(Types{In: [4]tensor.DType{dst.DType}}); ok && dst.Contiguous() {
-		column(dst.P, n*size, src.P, src.Stride, n, 1)
-		return
-	}
-	for i := range n {
-		d, s := dst.At(i).P, src.At(i).P
-		copy(unsafe.Slice((*byte)(d), size), unsafe.Slice((*byte)(s), size))
-	}
+	strided, _ := pickStridedCopy(Types{In: [4]tensor.DType{dst.DType}})
+	strided(dst.P, dst.Stride, src.P, src.Stride, n)
 }
 
 // ZeroRow clears n elements.

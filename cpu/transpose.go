@@ -27,10 +27,12 @@ func transpose[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, from
 type StridedCopy func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64)
 
 // StridedCopies are the ways to do so, by the type of elements: In[0].
-var StridedCopies = withDefinition(nil, func(t Types) (StridedCopy, bool) {
+var StridedCopies = withDefinition(nil, pickStridedCopy)
+
+func pickStridedCopy(t Types) (StridedCopy, bool) {
 	f := [...]StridedCopy{1: copyStrided[uint8], 2: copyStrided[uint16], 4: copyStrided[uint32], 8: copyStrided[uint64]}[t.In[0].Size()]
 	return f, f != nil
-})
+}
 
 func copyStrided[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64) {
 	for i := range n {

@@ -223,6 +223,15 @@ func (w *words) ints(n int64) []int64 {
 	return list
 }
 
+// int32s hands out 32-bit numbers, two to a word.
+func (w *words) int32s(n int64) []int32 {
+	list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+	*w = (*w)[int32Bytes(n):]
+	return list
+}
+
+func int32Bytes(n int64) int64 { return roundUp(n*4, 8) }
+
 // elements hands out those of a float type, of which bytes are elementBytes.
 func (w *words) elements(n int64, d tensor.DType) cpu.Span {
 	list := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(*w)), Stride: d.Size(), DType: d}

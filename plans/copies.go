@@ -93,12 +93,7 @@ func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Point
 		switch apart := l.stride[0][inner-1]; {
 		case apart != p.size:
 			for c := range row {
-				own, theirs := unsafe.Add(mine, c*p.size), unsafe.Add(cur.at[0], c*step)
-				if back {
-					p.strided(theirs, apart, own, row*p.size, rows)
-				} else {
-					p.strided(own, row*p.size, theirs, apart, rows)
-				}
+				p.column(unsafe.Add(mine, c*p.size), row*p.size, unsafe.Add(cur.at[0], c*step), apart, rows, back)
 			}
 		case back:
 			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
@@ -123,10 +118,17 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
 		}
 	case step == p.size:
 		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
-	case back:
-		p.transpose(to, step, from, n*p.size, 1, n)
 	default:
-		p.transpose(to, n*p.size, from, step, n, 1)
+		p.column(own, p.size, theirs, step, n, back)
+	}
+}
+
+// column copies n elements from where they lie theirStep apart to where they lie ownStep apart, or back.
+func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, n int64, back bool) {
+	if back {
+		p.strided(theirs, theirStep, own, ownStep, n)
+	} else {
+		p.strided(own, ownStep, theirs, theirStep, n)
 	}
 }
 

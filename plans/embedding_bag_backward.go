@@ -222,17 +222,13 @@ func (b *bags) countRows(sums *rowSums, n int64) {
 		named.find(b, n)
 		sums.start = sums.start[:len(named.rows)+1]
 	}
-	start, every := sums.start, sums.named.bits == nil
+	start := sums.start
 	clear(start)
 	for at := int64(0); at < n; {
 		rows := someIndices(list[:], b.indices, at, n)
 		for _, row := range rows {
 			if b.keeps(row) {
-				if every { // a row's number is the row
-					start[row+1]++
-				} else {
-					start[sums.named.number(row)+1]++
-				}
+				start[sums.named.number(row)+1]++
 			}
 		}
 		at += int64(len(rows))

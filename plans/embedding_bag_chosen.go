@@ -69,7 +69,7 @@ func (s *chosenSums) workspace() int64 {
 	if s.slots == 0 {
 		return 0
 	}
-	return roundUp(s.rows*4, 8) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
+	return int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
 }
 
 // tileBytes returns those of a tile of columns.
@@ -96,8 +96,7 @@ func (s *chosenSums) run(c *call) error {
 // lists returns the slots by row, and room for the rows by slot.
 func (s *chosenSums) lists(c *call) (slots []int32, rows []int64) {
 	memory := words(c.workspace)
-	slots = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(memory))), s.rows)
-	memory = memory[roundUp(s.rows*4, 8):]
+	slots = memory.int32s(s.rows)
 	return slots, memory.ints(s.slots)
 }
 

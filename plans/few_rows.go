@@ -56,7 +56,7 @@ func newFewRows(e *embeddingSum, dtype tensor.DType, positions, rows, columns in
 func (f *fewRows) chunks() int64 { return f.positions/cpu.ChunkSize + f.rows }
 
 func (f *fewRows) workspace() int64 {
-	lists := roundUp(f.positions*4, 8) + 2*roundUp(f.rows*4, 8) + 2*roundUp(f.chunks()*4, 8)
+	lists := int32Bytes(f.positions) + 2*int32Bytes(f.rows) + 2*int32Bytes(f.chunks())
 	return lists + f.chunks()*f.columns*f.compute.Size()
 }
 
@@ -70,12 +70,9 @@ type fewRowsLists struct {
 
 func (f *fewRows) lists(c *call) (l fewRowsLists) {
 	memory := words(c.workspace)
-	ints := func(n int64) []int32 {
-		list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(memory))), n)
-		memory = memory[roundUp(n*4, 8):]
-		return list
-	}
-	l.steps, l.counts, l.latest, l.rowOf, l.order = ints(f.positions), ints(f.rows), ints(f.rows), ints(f.chunks()), ints(f.chunks())
+	l.steps = memory.int32s(f.positions)
+	l.counts, l.latest = memory.int32s(f.rows), memory.int32s(f.rows)
+	l.rowOf, l.order = memory.int32s(f.chunks()), memory.int32s(f.chunks())
 	l.sums = unsafe.Pointer(unsafe.SliceData(memory))
 	return l
 }
