@@ -29,7 +29,7 @@ func walk(t *testing.T, f func(path string)) {
 		if err != nil {
 			return err
 		}
-		skip := p != "." && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"build", "dist", "node_modules", "testdata"}, d.Name())
+		skip := p != "." && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"build", "dist", "out", "lib", "node_modules", "testdata"}, d.Name())
 		switch {
 		case d.IsDir() && skip:
 			return fs.SkipDir
@@ -197,5 +197,15 @@ func TestFilesAreShort(t *testing.T) {
 		if lines := bytes.Count(text, []byte("\n")); lines > most && !generated.Match(text) {
 			t.Errorf("%s has %d lines; want at most %d", p, lines, most)
 		}
+	})
+}
+
+// No file is what a compiler made by mistake: everyone who clones gets it.
+func TestFilesAreSmall(t *testing.T) {
+	const most = 6 << 20
+	walk(t, func(p string) {
+		info, err := os.Stat(filepath.Join("..", filepath.FromSlash(p)))
+		require.NoError(t, err)
+		require.LessOrEqual(t, info.Size(), int64(most), p)
 	})
 }
