@@ -22,20 +22,3 @@ func transpose[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, from
 		}
 	}
 }
-
-// StridedCopy copies n elements that lie fromStep bytes apart to where they lie toStep bytes apart.
-type StridedCopy func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64)
-
-// StridedCopies are the ways to do so, by the type of elements: In[0].
-var StridedCopies = withDefinition(nil, pickStridedCopy)
-
-func pickStridedCopy(t Types) (StridedCopy, bool) {
-	f := [...]StridedCopy{1: copyStrided[uint8], 2: copyStrided[uint16], 4: copyStrided[uint32], 8: copyStrided[uint64]}[t.In[0].Size()]
-	return f, f != nil
-}
-
-func copyStrided[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64) {
-	for i := range n {
-		*(*T)(unsafe.Add(to, i*toStep)) = *(*T)(unsafe.Add(from, i*fromStep))
-	}
-}

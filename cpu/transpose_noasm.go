@@ -2,4 +2,7 @@
 
 package cpu
 
-var transposeRows []Row[Transpose]
+var (
+	transposeRows   []Row[Transpose]
+	stridedCopyRows []Row[StridedCopy]
+)

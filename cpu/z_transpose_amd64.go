@@ -27,3 +27,23 @@ func transpose32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, c
 //
 //go:noescape
 func transpose64AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
+// everySecond8AVX2 copies every second element of 8 bits: size bytes of them, a multiple of 32, of twice as many.
+//
+//go:noescape
+func everySecond8AVX2(to *byte, from *byte, size int)
+
+// everySecond16AVX2 copies every second element of 16 bits: size bytes of them, a multiple of 32, of twice as many.
+//
+//go:noescape
+func everySecond16AVX2(to *byte, from *byte, size int)
+
+// everySecond32AVX2 copies every second element of 32 bits: size bytes of them, a multiple of 32, of twice as many.
+//
+//go:noescape
+func everySecond32AVX2(to *byte, from *byte, size int)
+
+// everySecond64AVX2 copies every second element of 64 bits: size bytes of them, a multiple of 32, of twice as many.
+//
+//go:noescape
+func everySecond64AVX2(to *byte, from *byte, size int)

@@ -351,3 +351,103 @@ next:
 done:
 	VZEROUPPER
 	RET
+
+// func everySecond8AVX2(to *byte, from *byte, size int)
+// Requires: AVX, AVX2
+TEXT ·everySecond8AVX2(SB), NOSPLIT, $0-24
+	MOVQ     to+0(FP), AX
+	MOVQ     from+8(FP), CX
+	MOVQ     size+16(FP), DX
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLW   $0x08, Y0, Y0
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VPAND     (CX), Y0, Y1
+	VPAND     32(CX), Y0, Y2
+	VPACKUSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VMOVDQU   Y1, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x20, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func everySecond16AVX2(to *byte, from *byte, size int)
+// Requires: AVX, AVX2
+TEXT ·everySecond16AVX2(SB), NOSPLIT, $0-24
+	MOVQ     to+0(FP), AX
+	MOVQ     from+8(FP), CX
+	MOVQ     size+16(FP), DX
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $0x10, Y0, Y0
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VPAND     (CX), Y0, Y1
+	VPAND     32(CX), Y0, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VMOVDQU   Y1, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x20, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET
+
+// func everySecond32AVX2(to *byte, from *byte, size int)
+// Requires: AVX, AVX2
+TEXT ·everySecond32AVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ size+16(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU (CX), Y0
+	VMOVDQU 32(CX), Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ  $0xd8, Y0, Y0
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x20, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func everySecond64AVX2(to *byte, from *byte, size int)
+// Requires: AVX, AVX2
+TEXT ·everySecond64AVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ size+16(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VMOVDQU   (CX), Y0
+	VMOVDQU   32(CX), Y1
+	VUNPCKLPD Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x20, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET

@@ -35,7 +35,7 @@ var units = []unit{
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTurned, matmulDots}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
-	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
+	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){vectors}},
 }

@@ -1,0 +1,23 @@
+package cpu
+
+import "unsafe"
+
+// everySecondKernels copy every second element, multiples of 32 bytes, by the size of elements.
+var everySecondKernels = [...]func(to, from *byte, size int){
+	1: everySecond8AVX2, 2: everySecond16AVX2, 4: everySecond32AVX2, 8: everySecond64AVX2,
+}
+
+// What follows the last element is not read, which the kernels do.
+var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCopy, bool) {
+	size := t.In[0].Size()
+	kernel := everySecondKernels[size]
+	rest, ok := pickStridedCopy(t)
+	return func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64) {
+		if fromStep == 2*size && toStep == size && n > 32/size {
+			whole := (n - 1) / (32 / size) * (32 / size)
+			kernel((*byte)(to), (*byte)(from), int(whole*size))
+			to, from, n = unsafe.Add(to, whole*size), unsafe.Add(from, whole*fromStep), n-whole
+		}
+		rest(to, toStep, from, fromStep, n)
+	}, ok
+}}}
