@@ -79,16 +79,39 @@ var groupSumRows = []Row[GroupSums[float32]]{{"avx2", AVX2, always(GroupSums[flo
 	}
 }))}}
 
+// leastExtremes is how many elements groups have at least of which a kernel takes the extremes.
+const leastExtremes = 8
+
+// widenGroups copies groups of fewer elements, some at a time, and repeats their last.
+func widenGroups(s *Scratch, x Span, n int64, count int, strided StridedCopy, then func(x *byte, first, count int)) {
+	const most = Block / leastExtremes
+	size, memory := x.DType.Size(), unsafe.Pointer(&s.blocks[groupBlock])
+	for first := 0; first < count; first += most {
+		groups := min(most, count-first)
+		for i := range int64(leastExtremes) {
+			strided(unsafe.Add(memory, i*size), leastExtremes*size, x.At(int64(first)*n+min(i, n-1)).P, n*size, int64(groups))
+		}
+		then((*byte)(memory), first, groups)
+	}
+}
+
 var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types) (GroupExtremes[float32], bool) {
 	kernel := map[tensor.DType]func(x *byte, n, count int, lo, hi *float32){
 		tensor.F32: groupExtremesAVX2F32, tensor.F16: groupExtremesAVX2F16, tensor.BF16: groupExtremesAVX2BF16,
 	}[t.In[0]]
+	strided, _ := pickStridedCopy(t)
 	return func(s *Scratch, x Span, n int, to [2][]float32) {
-		if n < 8 || !x.Contiguous() {
+		switch {
+		case !x.Contiguous():
 			extremesOfGroups(s, x, n, to)
 			return
+		case n < leastExtremes:
+			widenGroups(s, x, int64(n), len(to[0]), strided, func(x *byte, first, count int) {
+				kernel(x, leastExtremes, count, &to[0][first], &to[1][first])
+			})
+		default:
+			kernel((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
 		}
-		kernel((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
 		for g, lo := range to[0] {
 			switch hi := to[1][g]; {
 			case lo != lo:
