@@ -15,8 +15,9 @@ const (
 	copySize   = 8192 // elements of a piece
 	copiedPad  = 8    // from group to group: not a power of 2, whose groups would share sets of the cache
 	shortCopy  = 128  // elements of a run that is worth it
-	shortRow   = 8    // elements of a row that is copied by columns
+	shortRow   = 16    // elements of a row that is copied by columns
 	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
+	walkedRow  = 512  // elements of a row that is found by itself
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
@@ -60,8 +61,8 @@ func newCopier(d tensor.DType) copier {
 // says where the first lies.
 func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	if inner > 0 && p.byColumns(l.size[inner], l.stride[0][inner-1], l.stride[0][inner]) {
-		p.across(l, cur, begin, n, own, back)
+	if inner > 0 && l.size[inner] < walkedRow {
+		p.rows(l, cur, begin, n, own, back)
 		return
 	}
 	done := int64(0)
@@ -71,16 +72,11 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 	})
 }
 
-// byColumns reports whether rows of so many elements, a step apart, are copied by columns.
-func (p *copier) byColumns(row, apart, step int64) bool {
-	return row <= shortRow || apart == p.size && step != p.size || row <= acrossRow && max(apart, -apart) < max(step, -step)
-}
-
-// across is piece where rows lie side by side, of which whole ones are transposed, or are so short
-// that their columns are copied instead.
-func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
+// rows is piece where rows are short: whole ones are transposed where they lie side by side, or are so
+// short that their columns are copied instead.
+func (p *copier) rows(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	row, step := l.size[inner], l.stride[0][inner]
+	row, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][inner-1]
 	for done := int64(0); done < n; {
 		l.seek(cur, begin+done, 1)
 		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*p.size)
@@ -90,15 +86,19 @@ func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Point
 			done += m
 			continue
 		}
-		switch apart := l.stride[0][inner-1]; {
-		case apart != p.size:
+		switch {
+		case apart == p.size && step != p.size && back:
+			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
+		case apart == p.size && step != p.size:
+			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
+		case row <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
 			for c := range row {
 				p.column(unsafe.Add(mine, c*p.size), row*p.size, unsafe.Add(cur.at[0], c*step), apart, rows, back)
 			}
-		case back:
-			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
 		default:
-			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
+			for r := range rows {
+				p.run(unsafe.Add(mine, r*row*p.size), unsafe.Add(cur.at[0], r*apart), step, row, back)
+			}
 		}
 		done += rows * row
 	}
