@@ -51,6 +51,22 @@ def forward_levels() -> int:
     return _transforms().count(torch._C._functorch.TransformType.Jvp)
 
 
+def is_known(condition: Any) -> bool:
+    """Whether a comparison of extents holds: no, where a symbol stands for one that no one knows before the program
+    runs, as of the rows that a mask picks."""
+    if not is_dynamo_compiling() and isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return bool(guard_or_false(condition))
+
+
+def is_empty(x: torch.Tensor) -> bool | None:
+    """Whether x has no elements; None where no one knows."""
+    count = x.numel()
+    return True if is_known(count == 0) else False if is_known(count > 0) else None
+
+
 def has_tangent(*values: Any) -> bool:
     ad = torch.autograd.forward_ad
     if ad._current_level < 0:
