@@ -19,7 +19,18 @@ def wants_derivative(*values: Any) -> bool:
         return wants_gradient(*values)
     if is_traced():
         return False
-    return torch._C._are_functorch_transforms_active() or wants_gradient(*values) or has_tangent(*values)
+    if torch._C._are_functorch_transforms_active():
+        return not is_functionalized() or any(_wants_beneath(v) for v in values)
+    return wants_gradient(*values) or has_tangent(*values)
+
+
+def _wants_beneath(value: Any) -> bool:
+    """The same of one value within functionalize, whose tensors do not say it of those that they stand for."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    if torch._is_functional_tensor(value):
+        value = torch._from_functional_tensor(value)
+    return torch._C._functorch.is_functorch_wrapped_tensor(value) or wants_gradient(value) or has_tangent(value)
 
 
 def is_traced() -> bool:

@@ -4,6 +4,7 @@ import copy
 import functools
 import pickle
 
+import isobit
 import pytest
 import torch
 from isobit.nn import (
@@ -190,3 +191,20 @@ def test_as_many_rows_as_a_mask_picks():
         for run in (compiled, program):
             for mask, y in zip(masks, want, strict=True):
                 torch.testing.assert_close(run(x, mask), y, rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_functionalized_where_no_gradient_is_wanted():
+    """torch.func's functionalize takes no autograd.Function, which layers took whatever their input was."""
+    x, w = draw(6, 8), draw(3, 8, 4)
+    calls = [*picked_layers(), lambda x: isobit.quantized_linear(x, x), lambda x: isobit.matmul(x[:, None, None], w)]
+
+    def functionalized(call):
+        return torch.func.functionalize(lambda *given: call(*given))
+
+    for call in calls:
+        assert_same(functionalized(call)(x), call(x))
+        assert_same(make_fx(functionalized(call))(x)(x), call(x))
+    for call in calls[-2:]:
+        with torch.enable_grad(), pytest.raises(RuntimeError, match="custom_function_call"):
+            functionalized(call)(x.clone().requires_grad_())
