@@ -44,6 +44,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"get_num_threads", &torch.get_num_threads, NULL},
       {"raw_stream", &torch.raw_stream, NULL},
       {"forward_ad", &torch.forward_ad, NULL},
+      {"sees_functions", &torch.sees_functions, NULL},
       {"profiler", &torch.profiler, NULL},
       {"empty_strided_cpu", &torch.empty_strided_cpu.callable, &torch.empty_strided_cpu},
       {"increment_version", &torch.increment_version.callable, &torch.increment_version},
@@ -51,6 +52,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"is_autocast_enabled", &torch.is_autocast_enabled.callable, &torch.is_autocast_enabled},
       {"in_inference_mode", &torch.in_inference_mode.callable, &torch.in_inference_mode},
       {"dispatch_modes", &torch.dispatch_modes.callable, &torch.dispatch_modes},
+      {"function_modes", &torch.function_modes.callable, &torch.function_modes},
       {"tracing_state", &torch.tracing_state.callable, &torch.tracing_state},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");

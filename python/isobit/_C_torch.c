@@ -57,12 +57,20 @@ static PyObject *item_of(PyObject *module, PyObject *name) {
   return found;
 }
 
+/* Whether a number is not 0: -1 with an exception. */
+static int answers_some(PyObject *number) {
+  if (!number) return -1;
+  long n = PyLong_AsLong(number);
+  Py_DECREF(number);
+  return n == -1 && PyErr_Occurred() ? -1 : n != 0;
+}
+
 int mode_is_active(void) {
-  PyObject *n = ask(&torch.dispatch_modes);
-  if (!n) return -1;
-  int active = PyLong_AsLong(n) != 0;
-  Py_DECREF(n);
-  if (active) return 1;
+  int active = answers_some(ask(&torch.dispatch_modes));
+  if (active) return active;
+  active = answers_some(ask(&torch.function_modes));
+  if (active > 0) active = answers_true(PyObject_CallNoArgs(torch.sees_functions)); /* the default device is one, too */
+  if (active) return active;
   PyObject *state = ask(&torch.tracing_state);
   if (!state) return -1;
   active = state != Py_None;

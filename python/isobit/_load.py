@@ -97,6 +97,14 @@ def _increment_version() -> Callable[[tuple[torch.Tensor, ...]], None]:
 increment_version = _increment_version()
 
 
+def _sees_functions() -> bool:
+    """Whether a mode has to see calls of functions: not what gives new tensors a device, which isobit's have."""
+    modes = (torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack()))
+    return any(
+        f"{type(mode).__module__}.{type(mode).__name__}" != "torch.utils._device.DeviceContext" for mode in modes
+    )
+
+
 def set_up() -> None:
     """Tells the extension what it needs. Called once, by the package."""
     _C.set_finder(find_library)
@@ -110,6 +118,8 @@ def set_up() -> None:
             "is_grad_enabled": torch.is_grad_enabled,
             "get_num_threads": torch.get_num_threads,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
+            "function_modes": torch._C._len_torch_function_stack,
+            "sees_functions": _sees_functions,
             "tracing_state": torch._C._get_tracing_state,
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
             "increment_version": increment_version,

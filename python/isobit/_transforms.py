@@ -19,7 +19,18 @@ def wants_derivative(*values: Any) -> bool:
         return wants_gradient(*values)
     if is_traced():
         return False
-    return torch._C._are_functorch_transforms_active() or wants_gradient(*values) or has_tangent(*values)
+    if torch._C._are_functorch_transforms_active():
+        return not is_functionalized() or any(_wants_beneath(v) for v in values)
+    return wants_gradient(*values) or has_tangent(*values)
+
+
+def _wants_beneath(value: Any) -> bool:
+    """The same of one value within functionalize, whose tensors do not say it of those that they stand for."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    if torch._is_functional_tensor(value):
+        value = torch._from_functional_tensor(value)
+    return torch._C._functorch.is_functorch_wrapped_tensor(value) or wants_gradient(value) or has_tangent(value)
 
 
 def is_traced() -> bool:
@@ -49,6 +60,22 @@ def is_functionalized() -> bool:
 def forward_levels() -> int:
     """How many of the active transforms are forward mode: a jvp sees the tensors of one of them."""
     return _transforms().count(torch._C._functorch.TransformType.Jvp)
+
+
+def is_known(condition: Any) -> bool:
+    """Whether a comparison of extents holds: no, where a symbol stands for one that no one knows before the program
+    runs, as of the rows that a mask picks."""
+    if not is_dynamo_compiling() and isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return bool(guard_or_false(condition))
+
+
+def is_empty(x: torch.Tensor) -> bool | None:
+    """Whether x has no elements; None where no one knows."""
+    count = x.numel()
+    return True if is_known(count == 0) else False if is_known(count > 0) else None
 
 
 def has_tangent(*values: Any) -> bool:

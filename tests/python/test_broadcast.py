@@ -77,3 +77,21 @@ def test_forward_mode_of_dual_tensors():
             duals = [forward_ad.make_dual(t, t.cos()) for t in (x, w, bias)]
             got, want = (forward_ad.unpack_dual(f(*duals)) for f in (ours, theirs))
         torch.testing.assert_close(tuple(got), tuple(want))
+
+
+@pytest.mark.parametrize("other", ((1, 3, 2), (1, 4, 3, 2)))
+def test_batches_of_as_many_as_a_mask_picks(other):
+    """Whether such a batch is one matrix, which another would be broadcast with, no one knows before it runs."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w, mask, same):
+            products = isobit.matmul(x[mask][:, None, None], w)
+            return products, isobit.matmul(x[mask].t(), x[same])
+
+    x, w, mask = draw(5, 3), draw(*other), torch.tensor([True, False, True, True, True])
+    model = Model()
+    program = torch.export.export(model, (x, w, mask, mask), strict=False).module()
+    for picked in (mask, ~mask | (x[:, 0] > 0), torch.ones(5, dtype=torch.bool)):
+        if picked.sum() > 1:  # torch, too, takes it for more than one
+            for got, want in zip(program(x, w, picked, picked), model(x, w, picked, picked), strict=True):
+                assert_same(got, want)

@@ -1,6 +1,7 @@
 """PyTorch's own modules, errors and quantization references, held against isobit: torch.testing._internal."""
 
 import copy
+import inspect
 import io
 import pickle
 import re
@@ -246,3 +247,13 @@ def test_codes_and_their_parameters_are_the_references():
         assert_close(got, torch.from_numpy(values).float())
     codes, scales, zeros = _dynamically_quantize_per_channel(x, -128, 127, torch.int8)
     assert torch.equal(isobit.quantize_per_channel(x, scales, zeros, 0, -128, 127, torch.int8), codes)
+
+
+@pytest.mark.parametrize("name", ("Linear", "QuantizedLinear", "FakeQuantizedLinear", "WeightOnlyLinear", "Embedding", "EmbeddingBag", "FakeQuantizedEmbedding"))  # fmt: skip
+def test_a_signature_begins_with_torchs(name):
+    """For help(), type checkers, and programs that look for an argument as torch.nn.utils.skip_init does for device."""
+    ours = getattr(nn, name)
+    theirs = next(base for base in ours.__mro__ if base.__module__.startswith("torch.nn"))
+    ours, theirs = (list(inspect.signature(kind).parameters.values()) for kind in (ours, theirs))
+    assert [(p.name, p.kind, p.default) for p in ours[: len(theirs)]] == [(p.name, p.kind, p.default) for p in theirs]
+    assert all(p.kind is p.KEYWORD_ONLY for p in ours[len(theirs) :])

@@ -4,6 +4,7 @@ import copy
 import functools
 import pickle
 
+import isobit
 import pytest
 import torch
 from isobit.nn import (
@@ -11,6 +12,8 @@ from isobit.nn import (
     HistogramObserver,
     LearnableFakeQuantize,
     MovingAveragePerChannelMinMaxObserver,
+    PerChannelMinMaxObserver,
+    QuantizedLinear,
     convert,
     prepare,
 )
@@ -150,3 +153,58 @@ def test_training_asks_once_whether_scales_were_set():
     module.initialized.zero_()
     module.train()(x * 9)
     assert module.scale != other.scale and module.initialized
+
+
+class Picked(torch.nn.Module):
+    """A layer of the rows that a mask picks, as of one expert among several: no one knows how many before it runs."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, mask):
+        return self.layer(x[mask])
+
+
+def picked_layers():
+    any_range = FakeQuantize.with_args(is_dynamic=True, dtype=torch.quint8)
+    rows_and_columns = FakeQuantize.with_args(is_dynamic=True, observer=PerChannelMinMaxObserver, ch_axis=1)
+    for by in (*MODELS.values(), (CHANNEL, any_range), (CHANNEL, rows_and_columns)):
+        layer = prepare(torch.nn.Linear(8, 5), *by)
+        layer(draw(6, 8))
+        yield layer.eval()
+        yield convert(layer)
+    learned = LearnableFakeQuantize()  # once it has started, training asks for no values, either
+    learned(draw(6, 8))
+    yield from (QuantizedLinear(8, 5), QuantizedLinear(8, 5).served(), learned)
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_as_many_rows_as_a_mask_picks():
+    x, masks = draw(6, 8), (draw(6) > 0, torch.arange(6) == 1, torch.zeros(6, dtype=torch.bool))
+    for layer in picked_layers():
+        model = Picked(layer)
+        want = [model(x, mask) for mask in masks]
+        torch._dynamo.reset()
+        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+        program = torch.export.export(model, (x, masks[0]), strict=False).module()
+        for run in (compiled, program):
+            for mask, y in zip(masks, want, strict=True):
+                torch.testing.assert_close(run(x, mask), y, rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_functionalized_where_no_gradient_is_wanted():
+    """torch.func's functionalize takes no autograd.Function, which layers took whatever their input was."""
+    x, w = draw(6, 8), draw(3, 8, 4)
+    calls = [*picked_layers(), lambda x: isobit.quantized_linear(x, x), lambda x: isobit.matmul(x[:, None, None], w)]
+
+    def functionalized(call):
+        return torch.func.functionalize(lambda *given: call(*given))
+
+    for call in calls:
+        assert_same(functionalized(call)(x), call(x))
+        assert_same(make_fx(functionalized(call))(x)(x), call(x))
+    for call in calls[-2:]:
+        with torch.enable_grad(), pytest.raises(RuntimeError, match="custom_function_call"):
+            functionalized(call)(x.clone().requires_grad_())

@@ -337,6 +337,25 @@ def test_modes_see_the_op():
     assert "isobit.fake_quantize" in graph.code
 
 
+def test_modes_of_functions_see_the_op():
+    """As those of torch.ops, whether or not a gradient is wanted. A default device is such a mode, but looks at nothing."""
+
+    class Log(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    for x in (X, X.clone().requires_grad_()):
+        for call in (lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7), lambda x: isobit.linear(x, x)):
+            names, want = [], call(x)
+            with Log():
+                assert_same(call(x).detach(), want.detach())
+            assert sum("isobit." in name for name in names) == 1
+    fast = isobit.ops.fake_quantize._OPS["per_tensor"][0].fast
+    with torch.device("meta"):
+        assert fast(X, 0.5, 0, -8, 7, "nearest", 1.0, "int").device.type == "cpu"
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_jit_trace_sees_the_op():
     traced = torch.jit.trace(lambda x: isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7) + 0, X)

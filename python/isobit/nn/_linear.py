@@ -92,7 +92,9 @@ def served_linear(
     if kind == "integer":
         assert x.scheme is not None and x.scale is not None
         x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8)
-        x_scale = x.scale if x.scale.numel() != 1 else x.scale.reshape(()).expand(x_codes.shape[:-1])
+        # By the scheme: how many rows there are may not be known yet.
+        shared = x.scheme.grouping.name == "per_tensor"
+        x_scale = x.scale.reshape(()).expand(x_codes.shape[:-1]) if shared else x.scale
         scales = scale if scale.numel() != 1 else scale.reshape(1).expand(n)
         return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
     per_tensor = scheme.grouping.name == "per_tensor"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._load import PACKED
+from .._transforms import is_empty
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
@@ -135,6 +136,13 @@ class Grouping:
 
         return of(torch.amin, float("inf")), of(torch.amax, float("-inf"))
 
+    def with_zeros(self, x: Tensor) -> Tensor:
+        """x with a 0 more in each block that no one knows the extents of: a range has 0 in it always."""
+        pads: list[int] = []
+        for b in self.block(x.shape):
+            pads = [0, int(b is None), *pads]
+        return torch.nn.functional.pad(x, pads)
+
     def sums(self, a: Tensor, b: Tensor) -> Tensor:
         """The sum of ``a * b`` over each block, in Stripe order: what dequantize's scale has as a gradient."""
         before, after = self.arguments()
@@ -243,8 +251,8 @@ class Scheme:
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A scale and an int32 zero point for x: those of choose_qparams, but for eps and a middle."""
-        if self.eps > 0 and x.numel():
-            return self.choose_for_range(*self.grouping.extremes(x))
+        if self.eps > 0 and not (empty := is_empty(x)):
+            return self.choose_for_range(*self.grouping.extremes(x if empty is False else self.grouping.with_zeros(x)))
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_recomputed, wants_derivative
+from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, has_value, set_buffer
 from ._scheme import Grouping, Scheme, code_type
@@ -165,10 +165,10 @@ class FakeQuantize(FakeQuantizer):
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.is_dynamic:
             return Parameters(*self.activation_post_process.choose(x.detach()))
-        if self.training and self.is_observing() and x.numel():
+        if self.training and self.is_observing() and not is_empty(x):
             # These, not the buffers: autograd keeps them, and the next batch writes over the buffers.
             return Parameters(*self.observe(x))
-        if not self._has_observed and x.numel():
+        if not self._has_observed and not is_empty(x):
             self._look()
         scale, zero_point = self.scale, self.zero_point
         shape = None if self._has_observed and scale.numel() else self.scheme.grouping.parameter_shape(x.shape)

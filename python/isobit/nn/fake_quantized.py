@@ -46,13 +46,14 @@ class FakeQuantizedLinear(torch.nn.Linear):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        *args: Any,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
         activation_fake_quantizer: FakeQuantizer | None = None,
         weight_fake_quantizer: FakeQuantizer | None = None,
         exact: bool = True,
-        **keywords: Any,
     ) -> None:
-        super().__init__(in_features, out_features, bias, *args, **keywords)
+        super().__init__(in_features, out_features, bias, device, dtype)
         self._quantize_by(weight_fake_quantizer, activation_fake_quantizer, exact)
 
     def _quantize_by(self, weight: FakeQuantizer | None, activation: FakeQuantizer | None, exact: bool) -> None:
@@ -94,14 +95,26 @@ class WeightOnlyLinear(FakeQuantizedLinear):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        *args: Any,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
         group_size: int = 128,
         codes: torch.dtype = torch.int8,
         symmetric: bool = True,
-        **keywords: Any,
+        activation_fake_quantizer: FakeQuantizer | None = None,
+        exact: bool = True,
     ) -> None:
         fake = FakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
-        super().__init__(in_features, out_features, bias, *args, weight_fake_quantizer=fake, **keywords)
+        super().__init__(
+            in_features,
+            out_features,
+            bias,
+            device,
+            dtype,
+            activation_fake_quantizer=activation_fake_quantizer,
+            weight_fake_quantizer=fake,
+            exact=exact,
+        )
 
 
 @leaf
@@ -111,8 +124,24 @@ class FakeQuantizedEmbedding(Embedding):
     asked for, with the bits of eval mode. There is no max_norm, which would change the weight below its
     codes, and no sparse gradient: ValueError."""
 
-    def __init__(self, *args: Any, weight_fake_quantizer: FakeQuantizer, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        weight_fake_quantizer: FakeQuantizer,
+    ) -> None:
+        given = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, _freeze
+        super().__init__(num_embeddings, embedding_dim, *given, device, dtype)
         if self.max_norm is not None or self.sparse:
             raise ValueError("FakeQuantizedEmbedding: want max_norm=None and sparse=False")
         self._quantize_by(weight_fake_quantizer)
@@ -124,7 +153,8 @@ class FakeQuantizedEmbedding(Embedding):
         """The layer of these weights; the arguments are those of torch.nn.Embedding.from_pretrained."""
         plain = Embedding.from_pretrained(embeddings, freeze, *args, **keywords)
         given = plain.padding_idx, plain.max_norm, plain.norm_type, plain.scale_grad_by_freq, plain.sparse
-        layer = cls(*plain.weight.shape, *given, device="meta", weight_fake_quantizer=weight_fake_quantizer)
+        rows, columns = plain.weight.shape
+        layer = cls(rows, columns, *given, device="meta", weight_fake_quantizer=weight_fake_quantizer)
         layer.weight = plain.weight
         return layer
 

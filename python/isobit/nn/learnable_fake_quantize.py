@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_watched
+from .._transforms import is_empty, is_watched
 from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
 from ._scheme import Grouping, Scheme, check_shape, code_type, quotient
 
@@ -177,7 +177,7 @@ class LearnableFakeQuantize(FakeQuantizer):
             warnings.warn("LearnableFakeQuantize has seen nothing yet: its scale is 1", stacklevel=3)
 
     def parameters_for(self, x: Tensor) -> Parameters:
-        if self.training and self.is_observing() and x.numel() > 0 and not self._started():
+        if self.training and self.is_observing() and not self._started() and not is_empty(x):
             _warn_replicas(x)
             self.set_scale(x)
         elif not torch.compiler.is_compiling():

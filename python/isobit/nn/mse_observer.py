@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
+from .._transforms import is_empty
 from .observers import EPS, MovingAverageMinMaxObserver
 
 
@@ -60,6 +61,6 @@ class MSEObserver(MovingAverageMinMaxObserver):
         return self.scheme.grouping.sums(error, error).reshape(low.shape)
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if x.numel() == 0:
+        if is_empty(x):
             return super().choose(x)
         return self.scheme.choose_for_range(*self.extremes(x))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
+from .._transforms import is_empty
 from ..ops.matmul import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
 from ._scheme import Grouping, Scheme, check_shape, code_type
@@ -178,7 +179,7 @@ class MinMaxObserver(FollowsData):
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
-        if x.numel() == 0:
+        if is_empty(x):
             return x
         low, high = self.extremes(x.detach())
         least, most = self.min_val, self.max_val

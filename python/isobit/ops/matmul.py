@@ -15,7 +15,7 @@ from .._explain import check_dense, check_device
 from .._gradient import rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
-from .._transforms import is_traced, wants_derivative
+from .._transforms import is_known, is_traced, wants_derivative
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -192,7 +192,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         raise ValueError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
     x = input[None] if input.dim() == 1 else input
     w = other[:, None] if other.dim() == 1 else other
-    if x.shape[-1] != w.shape[-2]:
+    if is_known(x.shape[-1] != w.shape[-2]):
         shapes = f"other has shape {list(other.shape)}"
         raise ValueError(f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}")
     y = _batched(x, w)
@@ -208,7 +208,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
-    if x.shape[:-2] == w.shape[:-2]:
+    if x.dim() == w.dim() and all(is_known(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
         return _in_pairs(x, w)
     if is_dynamo_compiling() or wants_derivative(x, w):
         y: Tensor = (_Broadcast if is_dynamo_compiling() else _Eager).apply(x, w)

@@ -14,7 +14,7 @@ from .._explain import check_dense, check_device
 from .._gradient import no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
-from .._transforms import has_tangent, is_traced
+from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .matmul import FLOATS, KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
@@ -192,7 +192,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
             raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
-    if not is_dynamo_compiling() and (is_traced() or not (torch.is_grad_enabled() or has_tangent(input, weight, bias))):
+    if not is_dynamo_compiling() and (is_traced() or not wants_derivative(input, weight, bias)):
         return _QuantizedLinear.forward(input, weight, bias)[0]
     if is_dynamo_compiling():
         return _QuantizedLinear.apply(input, weight, bias)[0]
