@@ -15,7 +15,7 @@ const (
 	copySize   = 8192 // elements of a piece
 	copiedPad  = 8    // from group to group: not a power of 2, whose groups would share sets of the cache
 	shortCopy  = 128  // elements of a run that is worth it
-	shortRow   = 16    // elements of a row that is copied by columns
+	shortRow   = 16   // elements of a row that is copied by columns
 	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
 	walkedRow  = 512  // elements of a row that is found by itself
 	copiedRows = copySize + gatherGroups*copiedPad
@@ -73,27 +73,34 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 }
 
 // rows is piece where rows are short: whole ones are transposed where they lie side by side, or are so
-// short that their columns are copied instead.
+// short that the columns of those that follow are copied instead. Of short rows several may be one, such
+// as small images.
 func (p *copier) rows(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	row, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][inner-1]
+	line, step, outer := l.size[inner], l.stride[0][inner], inner-1
+	row := line
+	for line <= shortRow && outer > 0 && row*l.size[outer] <= acrossRow {
+		row *= l.size[outer]
+		outer--
+	}
+	apart := l.stride[0][outer]
 	for done := int64(0); done < n; {
 		l.seek(cur, begin+done, 1)
-		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*p.size)
-		if column > 0 || rows == 0 {
-			m := min(row-column, n-done)
+		rows, mine := min((n-done)/row, l.size[outer]-cur.index[outer]), unsafe.Add(own, done*p.size)
+		if (begin+done)%row > 0 || rows == 0 {
+			m := min(line-cur.index[inner], n-done)
 			p.run(mine, cur.at[0], step, m, back)
 			done += m
 			continue
 		}
 		switch {
-		case apart == p.size && step != p.size && back:
+		case apart == p.size && step != p.size && row == line && back:
 			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
-		case apart == p.size && step != p.size:
+		case apart == p.size && step != p.size && row == line:
 			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
-		case row <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
+		case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
 			for c := range row {
-				p.column(unsafe.Add(mine, c*p.size), row*p.size, unsafe.Add(cur.at[0], c*step), apart, rows, back)
+				p.column(unsafe.Add(mine, c*p.size), row*p.size, unsafe.Add(cur.at[0], l.offsetWithin(outer, c)), apart, rows, back)
 			}
 		default:
 			for r := range rows {
@@ -102,6 +109,15 @@ func (p *copier) rows(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer
 		}
 		done += rows * row
 	}
+}
+
+// offsetWithin returns how many bytes of operand 0 a point of the dimensions behind one lies from their first.
+func (l *layout) offsetWithin(outer int, number int64) (offset int64) {
+	for d := l.dims - 1; d > outer; d-- {
+		offset += number % l.size[d] * l.stride[0][d]
+		number /= l.size[d]
+	}
+	return offset
 }
 
 // run copies n elements that lie a step apart, or back.

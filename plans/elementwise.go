@@ -131,9 +131,9 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
 	n := c.all.count()
-	if f.tile(c, &c.all) {
-		c.goes(0, c.tiles.jobs(), n)
-		c.parallel(c.seen.jobs, n, jobs.tiles)
+	tiled := f.tile(c, &c.all)
+	if tiled && !c.tiles.narrow() {
+		f.mapTiles(c, n, jobs)
 		return
 	}
 	if tiles := f.turn(c); tiles > 0 {
@@ -149,6 +149,11 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
 		return
 	}
+	if tiled {
+		f.tile(c, &c.all) // again: copies may have begun one of its own
+		f.mapTiles(c, n, jobs)
+		return
+	}
 	if n := f.packedGroups(c); n > 0 {
 		c.parallel(n, c.all.count(), jobs.packed)
 		return
@@ -161,4 +166,9 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	}
 	c.goes(1, c.strands.jobs+ceilDiv(rest, c.perJob), n)
 	c.parallel(c.seen.jobs, n, jobs.runs)
+}
+
+func (f *groupedPlan) mapTiles(c *call, n int64, jobs mapJobs) {
+	c.goes(0, c.tiles.jobs(), n)
+	c.parallel(c.seen.jobs, n, jobs.tiles)
 }

@@ -85,7 +85,7 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, first, groups, at, n int64
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
-		if groups > 1 && step == size && l.apart(k, size) {
+		if groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
 			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch, back)
 			continue
 		}

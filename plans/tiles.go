@@ -33,6 +33,12 @@ type tiling struct {
 // preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
+// Tiles of fewer elements, and rows of them, are narrow.
+const (
+	narrowRow  = 16
+	narrowTile = 64
+)
+
 // tile finds the tiling of a call's elements, laid out so, if their groups are short.
 func (f *groupedPlan) tile(c *call, l *layout) bool {
 	t := &c.tiles
@@ -84,6 +90,13 @@ func (t *tiling) plan(joined bool, threads int) {
 	t.width = roundUp(max(1, min(t.cycle, elements/t.rows)), t.columns)
 	t.wide, t.high = ceilDiv(t.cycle, t.width), ceilDiv(t.repeat, t.rows)
 	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
+}
+
+// narrow reports whether a call of the kernel has so few elements, or so few one after the other, that
+// it is better to copy them first.
+func (t *tiling) narrow() bool {
+	row := t.columns * t.copies
+	return row < narrowRow || row*min(t.rows, t.repeat)/t.copies < narrowTile
 }
 
 // jobs returns how many jobs the units make.
