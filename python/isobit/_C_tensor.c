@@ -109,7 +109,7 @@ static const torch_dtype *float8_of(PyObject *tensor) {
 }
 
 static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const char *name) {
-  if (!PyObject_HasAttrString(object, "__dlpack__")) {
+  if (!PyObject_HasAttrString(object, "__dlpack__") || !PyObject_HasAttrString(object, "__dlpack_device__")) {
     PyObject *type = PyType_GetName(Py_TYPE(object));
     PyErr_Format(PyExc_TypeError, "%s: %s must be a tensor, not %V", op, name, type, "this object");
     Py_XDECREF(type);

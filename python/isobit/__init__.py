@@ -3,7 +3,7 @@ on every instruction set and for every number of threads.
 
 Where PyTorch has a function, its isobit twin has the same name, arguments and order. All take dense
 tensors of up to 8 dimensions, on the CPU or a CUDA device. An argument of a wrong kind is a TypeError,
-one of a wrong value, dtype or shape a ValueError (an index out of range an IndexError, too); both name
+one of a wrong value, dtype or shape a ValueError (an index or axis out of range an IndexError, too); both name
 it, and nothing is written. The formulas are those of NUMERICS.md in the repository. Importing isobit
 loads no library: the first call that computes does, or asks for or sets what is the library's."""
 

@@ -51,10 +51,10 @@ def _refuse(message: str) -> Callable[..., Any]:
 
 
 class IndexOutOfRange(ValueError, IndexError):
-    """An index of an embedding out of range: an IndexError, as torch's."""
+    """An index of an embedding, or an axis, out of range: an IndexError, as torch's."""
 
 
-_INDEX = re.compile("\1indices\1 is -?\\d+ at position")
+_INDEX = re.compile("\1(indices\1 is -?\\d+ at position|axis\1 is -?\\d+; want)")
 
 
 class _Whole(tuple[Any, ...]):

@@ -248,6 +248,7 @@ def test_wrong_kinds_for_a_plan():
             torch.ones(6, device="meta"),
             np.ones(6, "U3"),
             np.ones(6, ">f4"),
+            type("HalfOfDLPack", (), {"__dlpack__": None})(),
         ):
             tensors = [torch.ones(6), torch.tensor(0.5), None, q]
             tensors[i] = value

@@ -316,3 +316,28 @@ def test_forward_mode_is_an_error_and_never_nothing(name):
         for x, out in ((ad.make_dual(X, X), torch.empty(3, 4)), (X, ad.make_dual(torch.empty(3, 4), X))):
             with pytest.raises(RuntimeError, match="out= does not work with forward-mode"):
                 fake(x, S, out=out)
+
+
+@pytest.mark.parametrize("rank", (1, 2, 8))
+def test_parameters_of_a_whole_tensor_may_have_any_dimensions(rank):
+    """One element each, as amax(keepdim=True) makes: torch asks no more. Their gradients are shaped alike."""
+    one, codes = [1] * rank, X.to(torch.int8)
+    s, z = torch.full(one, 0.5), torch.full(one, 2, dtype=torch.int32)
+    for f, x, end in (
+        (isobit.quantize_per_tensor, X, INT8),
+        (isobit.dequantize_per_tensor, codes, INT8),
+        (isobit.fake_quantize_per_tensor_affine, X, INT8[:2]),
+    ):
+        assert_same(f(x, s, z, *end), f(x, 0.5, 2, *end))
+    assert_same(
+        isobit.fake_quantize_per_tensor_affine(X, s, z, -8, 7), torch.fake_quantize_per_tensor_affine(X, s, z, -8, 7)
+    )
+    learned = [torch.full(one, 0.5, requires_grad=True), torch.full([], 0.5, requires_grad=True)]
+    for leaf in learned:
+        isobit.fake_quantize_per_tensor_affine(X, leaf, None, -8, 7).sum().backward()
+    assert_same(learned[0].grad, learned[1].grad.reshape(one))
+    torch._dynamo.reset()
+    compiled = torch.compile(isobit.fake_quantize_per_tensor_affine, backend="eager", fullgraph=True)
+    assert_same(compiled(X, s, None, -8, 7), isobit.fake_quantize_per_tensor_affine(X, 0.5, None, -8, 7))
+    with pytest.raises(ValueError, match=r"scale has shape \[2, 1\]; want \[\] or \[1\]"):
+        isobit.fake_quantize_per_tensor_affine(X, torch.ones(2, 1), None, -8, 7)

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from .._explain import check_dense, is_numpy_number, spell
 from .._load import DTYPES
+from .._vmap import MOST_DIMS
 
 if TYPE_CHECKING:
     from .._op import Op
@@ -61,6 +63,21 @@ _INTEGERS = [dtype for dtype, code, bits, _ in DTYPES if code <= 1 and bits > 4]
 
 # 8-bit float codes, by the plans' names.
 FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+
+
+def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A forward's arguments. Of a whole tensor's scale and zero point torch asks one element, whatever its dimensions."""
+    if name != "per_tensor":
+        return args
+    return (args[0], *map(_scalar, args[1:3]), *args[3:])
+
+
+def _scalar(parameter: Any) -> Any:
+    if not isinstance(parameter, Tensor) or isinstance(parameter, (UninitializedBuffer, UninitializedParameter)):
+        return parameter
+    if parameter.is_nested or parameter.layout != torch.strided:
+        return parameter  # of which the op says what is odd
+    return parameter.reshape(()) if 1 < parameter.dim() <= MOST_DIMS and parameter.numel() == 1 else parameter
 
 
 def code_name(op: str, dtype: torch.dtype | None) -> str:

@@ -13,7 +13,7 @@ from .._gradient import kept, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, code_name, is_float8, without_zero_point
+from ._granularity import GRANULARITIES, code_name, is_float8, of_all, without_zero_point
 
 Number = float | Tensor
 
@@ -62,6 +62,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
+    args = of_all(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     if out is not None:
