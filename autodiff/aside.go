@@ -230,9 +230,11 @@ func (e *engine) bringBack(n *node, b *backward) (v Value, err error) {
 		if !ready {
 			continue
 		}
-		if made[m], err = e.runAgain(m, in); err != nil {
+		x, err := e.runAgain(m, in)
+		if err != nil {
 			return nil, err
 		}
+		made[m] = x
 	}
 	if x, err := n.there(); err != nil {
 		return nil, err
@@ -248,8 +250,15 @@ func (n *node) there() (Value, error) {
 	if n.val != nil {
 		return n.keeps()
 	}
-	if x := n.handle.Value(); x != nil && !x.gone.Load() && x.value != nil {
+	if x := n.handle.Value(); x != nil && !x.gone.Load() && x.value != nil && !freedBelow(x.value) {
 		return unchanged(n, x.value, x.version)
 	}
 	return nil, nil
+}
+
+// freedBelow reports whether a tensor is an inner Autodiff's, which a pass there freed
+// with its own graph: it can be computed again.
+func freedBelow(v Value) bool {
+	x, ok := v.(*Var)
+	return ok && x.released.Load()
 }

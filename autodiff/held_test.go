@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"math"
 	"sync"
 	"testing"
 
@@ -134,4 +135,30 @@ func TestComputedTensorsThatChange(t *testing.T) {
 		require.ErrorContains(t, err, "exp#")
 		require.ErrorContains(t, err, "was changed in place")
 	}
+}
+
+// A pass of the inner backend frees what its own graph made. What is set aside above it
+// is computed again without.
+func TestHeldResultsOutlivePassesBelow(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		below := over(None{})
+		above := New(below, s)
+		x := leaf(below, []float64{1, 3})
+		y := above.Track(above.FromInner(x))
+		shared := y.Reshape(2, 1) // has the leaf's elements, so that it is not set aside
+		held := shared.Log1p()
+		for range 8 {
+			y.Neg()
+		}
+		g, err := above.Backward(shared.Mul(shared).Sum(), KeepGraph())
+		require.NoError(t, err)
+		d, _ := above.Grad(y, g)
+		_, err = below.Backward(d.Sum())
+		require.NoError(t, err)
+		require.Equal(t, []float64{math.Ln2, 2 * math.Ln2}, list(t, held))
+		g, err = above.Backward(held.Sum())
+		require.NoError(t, err)
+		d, _ = above.Grad(y, g)
+		require.Equal(t, []float64{0.5, 0.25}, list(t, d))
+	})
 }

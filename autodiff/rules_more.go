@@ -62,17 +62,20 @@ func reversed(c *ctx) T {
 	return T{c.g.run(OpCumSum, &at)}
 }
 
-// powBase is y * x^(y-1), and 0 where y is 0, at x = 0 too.
+// powBase is y * x^(y-1), and 0 where y is 0, at x = 0 too. There the factor is finite,
+// so that second derivatives are not 0 times an infinity.
 func powBase(c *ctx) T {
 	x, y := c.in(0), c.in(1)
-	return c.g.Mul(y).Mul(x.Pow(y.SubScalar(1))).MaskFill(y.Equal(T{y.scalar(0)}), 0)
+	constant := y.Equal(T{y.scalar(0)})
+	return c.g.Mul(y).Mul(x.Pow(y.SubScalar(1).MaskFill(constant, 0))).MaskFill(constant, 0)
 }
 
-// powExponent is x^y * log(x), and 0 where 0 has a power that is not negative.
+// powExponent is x^y * log(x), and 0 where 0 has a power that is not negative: there,
+// as in powBase, with a finite factor.
 func powExponent(c *ctx) T {
 	x, y := c.in(0), c.in(1)
 	stays := x.Equal(T{x.scalar(0)}).And(y.GreaterEqual(T{y.scalar(0)}))
-	return c.g.Mul(c.out()).Mul(x.Log()).MaskFill(stays, 0)
+	return c.g.Mul(c.out()).Mul(x.MaskFill(stays, 1).Log()).MaskFill(stays, 0)
 }
 
 func permuteBack(c *ctx) T {

@@ -103,3 +103,11 @@ func TestEmptyTensorsOfLargeExtents(t *testing.T) {
 	}
 	require.ErrorContains(t, Zeros(be, 2, 0).Select(0, Ints(be, []int64{2})).Err(), "index 0 is 2; want 0 to 1")
 }
+
+// Where a gradient of Pow is masked, its factor is finite: second derivatives at powers of
+// 0 were 0 times an infinity.
+func TestSecondDerivativeOfPowersOfZero(t *testing.T) {
+	c := testCase{inputs: []data{values([]int{4}, 0, 0, 0, 0), values([]int{4}, 0, 2, 2.5, 3)}, f: func(x []dyn) dyn { return x[0].Pow(x[1]) }}
+	grads := c.second(t, NewCPU(), None{}, None{}, c.points())
+	require.Equal(t, [][]float64{{0, 0, 0, 0}, {0, 0, 0, 0}}, grads)
+}

@@ -83,19 +83,82 @@ type bags struct {
 	indices, offsets *tensor.View // offsets may be absent
 	count, positions int64
 	rows, padding    int64 // indices of none of the rows, and of the padding row, are left out
+	// Where indices lie as a list, of 64 bits or of 32, and where offsets do, of 64: those are read
+	// without a look at strides and types. Else nil.
+	list   []int64
+	list32 []int32
+	begins []int64
 }
 
-// of returns the positions of a bag.
-func (b *bags) of(number int64) (begin, end int64) {
-	if !b.offsets.Present() {
-		length := b.indices.Shape[1]
-		return number * length, (number + 1) * length
+// newBags looks at how indices and offsets lie, of which the latter may be absent.
+func newBags(indices, offsets *tensor.View, count, positions, rows, padding int64) bags {
+	b := bags{indices: indices, offsets: offsets, count: count, positions: positions, rows: rows, padding: padding}
+	switch {
+	case isList(indices):
+		b.list = tensor.Slice[int64](*indices)
+	case indices.IsContiguous():
+		b.list32 = tensor.Slice[int32](*indices)
 	}
-	end = b.positions
-	if number+1 < b.offsets.Shape[0] {
-		end = indexAt(b.offsets, number+1)
+	if offsets.Present() && isList(offsets) {
+		b.begins = tensor.Slice[int64](*offsets)
 	}
-	return indexAt(b.offsets, number), end
+	return b
+}
+
+// index returns the index at a row-major position.
+func (b *bags) index(at int64) int64 {
+	if b.list != nil {
+		return b.list[at]
+	}
+	return b.otherIndex(at)
+}
+
+// otherIndex is apart, so that index is inlined.
+//
+//go:noinline
+func (b *bags) otherIndex(at int64) int64 {
+	if b.list32 != nil {
+		return int64(b.list32[at])
+	}
+	return indexAt(b.indices, at)
+}
+
+// some returns indices from a position on, up to an end behind it: all of them where they lie as a list,
+// else as many as memory takes.
+func (b *bags) some(memory []int64, from, end int64) []int64 {
+	if b.list != nil {
+		return b.list[from:end]
+	}
+	part := memory[:min(int64(len(memory)), end-from)]
+	readIndices(part, b.indices, from)
+	return part
+}
+
+// begin returns where a bag begins.
+func (b *bags) begin(number int64) int64 {
+	if number == 0 {
+		return 0
+	}
+	return b.end(number - 1)
+}
+
+// end returns where a bag ends and the next one begins.
+func (b *bags) end(number int64) int64 {
+	if int(number)+1 < len(b.begins) {
+		return b.begins[number+1]
+	}
+	return b.otherEnd(number)
+}
+
+// otherEnd is apart, so that end is inlined.
+func (b *bags) otherEnd(number int64) int64 {
+	switch next := number + 1; {
+	case !b.offsets.Present():
+		return next * b.indices.Shape[1]
+	case next < b.offsets.Shape[0]:
+		return indexAt(b.offsets, next)
+	}
+	return b.positions
 }
 
 // last returns where the last bag ends.
@@ -103,16 +166,15 @@ func (b *bags) last() int64 {
 	if b.count == 0 {
 		return 0
 	}
-	_, end := b.of(b.count - 1)
-	return end
+	return b.end(b.count - 1)
 }
 
 // at returns the first bag that ends behind a position, and where that is; the
 // number of bags where none does.
 func (b *bags) at(position int64) (bag, end int64) {
-	bag = int64(sort.Search(int(b.count), func(i int) bool { _, end := b.of(int64(i)); return end > position }))
+	bag = int64(sort.Search(int(b.count), func(i int) bool { return b.end(int64(i)) > position }))
 	if bag < b.count {
-		_, end = b.of(bag)
+		end = b.end(bag)
 	}
 	return bag, end
 }
@@ -213,30 +275,3 @@ func elementAt(v *tensor.View, number int64) cpu.Span {
 	size := v.DType.Size()
 	return cpu.Span{P: unsafe.Add(v.Data, number*size), Stride: size, DType: v.DType}
 }
-
-// words hands out the workspace in pieces of 64-bit words.
-type words []byte
-
-func (w *words) ints(n int64) []int64 {
-	list := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(*w))), n)
-	*w = (*w)[n*8:]
-	return list
-}
-
-// int32s hands out 32-bit numbers, two to a word.
-func (w *words) int32s(n int64) []int32 {
-	list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(*w))), n)
-	*w = (*w)[int32Bytes(n):]
-	return list
-}
-
-func int32Bytes(n int64) int64 { return roundUp(n*4, 8) }
-
-// elements hands out those of a float type, of which bytes are elementBytes.
-func (w *words) elements(n int64, d tensor.DType) cpu.Span {
-	list := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(*w)), Stride: d.Size(), DType: d}
-	*w = (*w)[elementBytes(n, d):]
-	return list
-}
-
-func elementBytes(n int64, d tensor.DType) int64 { return roundUp(n*d.Size(), 8) }

@@ -151,7 +151,7 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
 		var rows []int64
 		if isList(index) {
-			rows = someIndices(nil, index, at, end)
+			rows = tensor.Slice[int64](*index)[at:end]
 		} else {
 			rows = w.scratch.Ints(0, int(min(cpu.Block, end-at)))
 			readManyIndices(rows, index, at)
@@ -179,18 +179,6 @@ func rowsEarly(table *tensor.View) int {
 		return 0
 	}
 	return int(min(max(4096/row, 1), 8))
-}
-
-// someIndices returns indices from a position on, up to an end behind it: all of
-// them where they lie if they are of 64 bits, one after the other, else as many
-// as a list takes.
-func someIndices(list []int64, v *tensor.View, from, end int64) []int64 {
-	if isList(v) {
-		return unsafe.Slice((*int64)(v.Data), end)[from:]
-	}
-	part := list[:min(int64(len(list)), end-from)]
-	readIndices(part, v, from)
-	return part
 }
 
 // isList reports whether indices are contiguous and of 64 bits, so that they can be

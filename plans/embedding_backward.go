@@ -82,13 +82,13 @@ func (e *embeddingSum) run(c *call) error {
 // that name no row, or the padding row, are left out.
 func (c *call) sortByRow(sums *rowSums, padding int64, few bool) {
 	n, memory := c.args[1].NumElements(), words(c.workspace)
-	b := bags{indices: &c.args[1], positions: n, rows: c.args[2].Shape[0], padding: padding}
+	b := newBags(&c.args[1], new(tensor.View), 0, n, c.args[2].Shape[0], padding)
 	b.takeLists(sums, &memory, few)
 	b.countRows(sums, n)
 	start, order := sums.start, sums.order
 	var list [cpu.Block]int64
 	for at := int64(0); at < n; {
-		rows := someIndices(list[:], b.indices, at, n)
+		rows := b.some(list[:], at, n)
 		for i, row := range rows {
 			if b.keeps(row) {
 				r := sums.named.number(row)

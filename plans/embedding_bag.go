@@ -80,7 +80,7 @@ type bagForward struct {
 }
 
 func (e *bagForward) bags(c *call) bags {
-	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, positions: e.positions, rows: c.args[0].Shape[0], padding: e.padding}
+	return newBags(&c.args[1], &c.args[2], e.count, e.positions, c.args[0].Shape[0], e.padding)
 }
 
 func (e *bagForward) check(c *call) error {
@@ -130,8 +130,8 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 		}
 	}
 	end := sums.start[b.count]
-	if sums.order = sums.order[:end]; isList(b.indices) {
-		sums.order = tensor.Slice[int64](*b.indices)[:end]
+	if sums.order = sums.order[:end]; b.list != nil {
+		sums.order = b.list[:end]
 	} else {
 		readManyIndices(sums.order, b.indices, 0)
 	}

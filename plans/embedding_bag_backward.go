@@ -108,7 +108,7 @@ type bagBackward struct {
 }
 
 func (e *bagBackward) bags(c *call) bags {
-	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, positions: e.positions, rows: e.rows, padding: e.padding}
+	return newBags(&c.args[1], &c.args[2], e.count, e.positions, e.rows, e.padding)
 }
 
 func (e *bagBackward) run(c *call) error {
@@ -151,36 +151,35 @@ func (e *bagBackward) ranks(c *call, memory unsafe.Pointer) []uint32 {
 func (e *bagBackward) ranksJob(c *call, _ *worker, number int64) {
 	b, columns := e.bags(c), c.args[4].Shape[1]
 	perJob := rowsPerJob(columns)
+	begin := b.begin(number * perJob)
 	for bag := number * perJob; bag < min((number+1)*perJob, e.count); bag++ {
-		begin, end := b.of(bag)
+		end := b.end(bag)
 		cpu.RanksOf(c.rowSums.ranks[bag*columns:][:columns], rowAt(&c.args[4], bag), begin, end)
+		begin = end
 	}
 }
 
-// meansJob divides the rows of some bags.
+// meansJob divides the rows of some bags by the number of indices that each keeps.
 func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
 	b, columns := e.bags(c), c.args[0].Shape[1]
 	perJob := rowsPerJob(columns)
+	var list [cpu.Block]int64
+	at := b.begin(number * perJob)
 	for bag := number * perJob; bag < min((number+1)*perJob, e.count); bag++ {
-		if kept := b.kept(bag); kept > 0 {
+		kept := int64(0)
+		for end := b.end(bag); at < end; {
+			rows := b.some(list[:], at, end)
+			for _, row := range rows {
+				if b.keeps(row) {
+					kept++
+				}
+			}
+			at += int64(len(rows))
+		}
+		if kept > 0 {
 			e.divide(c.rowSums.terms.Row(bag, 0), rowAt(&c.args[0], bag), columns, kept, &w.scratch)
 		}
 	}
-}
-
-// kept counts the indices that a bag keeps.
-func (b *bags) kept(bag int64) (n int64) {
-	var list [cpu.Block]int64
-	for at, end := b.of(bag); at < end; {
-		rows := someIndices(list[:], b.indices, at, end)
-		for _, row := range rows {
-			if b.keeps(row) {
-				n++
-			}
-		}
-		at += int64(len(rows))
-	}
-	return n
 }
 
 // sortByRow lists the contributions by the row that their index names, in
@@ -189,10 +188,10 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
 	b.countRows(sums, b.last())
 	start := sums.start
+	position := int64(0)
 	for bag := range b.count {
-		begin, end := b.of(bag)
-		for position := begin; position < end; {
-			rows := someIndices(list[:], b.indices, position, end)
+		for begin, end := position, b.end(bag); position < end; {
+			rows := b.some(list[:], position, end)
 			for i, row := range rows {
 				if !b.keeps(row) {
 					continue
@@ -225,7 +224,7 @@ func (b *bags) countRows(sums *rowSums, n int64) {
 	start := sums.start
 	clear(start)
 	for at := int64(0); at < n; {
-		rows := someIndices(list[:], b.indices, at, n)
+		rows := b.some(list[:], at, n)
 		for _, row := range rows {
 			if b.keeps(row) {
 				start[sums.named.number(row)+1]++

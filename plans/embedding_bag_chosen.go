@@ -133,16 +133,19 @@ func (s *chosenSums) countNamed(c *call, counts []int32) {
 	}
 	if s.byChoice {
 		for column := int64(0); column < s.columns; column += cpu.Block {
+			begin := int64(0)
 			for bag := range s.count {
 				rows := list[:min(cpu.Block, s.columns-column)]
-				r.find(rows, bag, column)
+				end := r.end(bag)
+				r.find(rows, begin, end, bag, column)
 				count(rows)
+				begin = end
 			}
 		}
 		return
 	}
 	for at, end := int64(0), r.last(); at < end; {
-		rows := someIndices(list[:], r.indices, at, end)
+		rows := r.some(list[:], at, end)
 		count(rows)
 		at += int64(len(rows))
 	}
@@ -178,8 +181,11 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 		sums.Begin()
 		var memory [columnTile]int64
 		rows, dy := memory[:width], cpu.BlockOf[C](&w.scratch, 0, int(width))
+		begin := int64(0)
 		for bag := range s.count {
-			r.find(rows, bag, column)
+			end := r.end(bag)
+			r.find(rows, begin, end, bag, column)
+			begin = end
 			cpu.Load(dy, b.terms.Row(bag, column))
 			sums.Add(rows, dy)
 		}
@@ -190,46 +196,25 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 // choices reads which rows elements were chosen from.
 type choices struct {
 	bags
-	chosen  cpu.Matrix
-	flat    []int64 // indices and offsets that need no look at strides and types, or nil
-	offsets []int64
+	chosen cpu.Matrix
 }
 
 func (s *chosenSums) choices(c *call) choices {
-	r := choices{bags: s.bags(c), chosen: matrixOf(&c.args[4])}
-	if v := r.indices; v.DType == tensor.I64 && v.IsContiguous() {
-		r.flat = tensor.Slice[int64](*v)
-	}
-	if v := r.bags.offsets; v.Present() && v.DType == tensor.I64 && v.IsContiguous() {
-		r.offsets = tensor.Slice[int64](*v)
-	}
-	return r
+	return choices{s.bags(c), matrixOf(&c.args[4])}
 }
 
-// find finds the rows that some columns of a bag were chosen from: -1 where the position is not the
-// bag's, or where the index is left out.
-func (r *choices) find(rows []int64, bag, column int64) {
-	var begin, end int64
-	if int(bag)+1 < len(r.offsets) {
-		begin, end = r.offsets[bag], r.offsets[bag+1]
-	} else {
-		begin, end = r.of(bag)
-	}
+// find finds the rows that some columns of a bag, of the positions from begin to end, were chosen from: -1
+// where the position is not the bag's, or where the index is left out.
+func (r *choices) find(rows []int64, begin, end, bag, column int64) {
 	chosen := unsafe.Add(r.chosen.P, bag*r.chosen.Strides[0]+column*r.chosen.Stride)
 	for i := range rows {
-		at := *(*int64)(unsafe.Add(chosen, int64(i)*r.chosen.Stride))
-		rows[i] = -1
-		if at < begin || at >= end {
-			continue
+		at, row := *(*int64)(unsafe.Add(chosen, int64(i)*r.chosen.Stride)), int64(-1)
+		if at >= begin && at < end {
+			row = r.index(at)
 		}
-		row := int64(0)
-		if r.flat != nil {
-			row = r.flat[at]
-		} else {
-			row = indexAt(r.indices, at)
+		if !r.keeps(row) {
+			row = -1
 		}
-		if r.keeps(row) {
-			rows[i] = row
-		}
+		rows[i] = row
 	}
 }

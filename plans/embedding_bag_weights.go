@@ -63,7 +63,7 @@ type bagWeights struct {
 }
 
 func (e *bagWeights) bags(c *call) bags {
-	return bags{indices: &c.args[2], offsets: &c.args[3], count: e.count, positions: e.positions, rows: c.args[1].Shape[0], padding: e.padding}
+	return newBags(&c.args[2], &c.args[3], e.count, e.positions, c.args[1].Shape[0], e.padding)
 }
 
 // job computes the gradients at some positions, whichever bags they are in.
@@ -80,7 +80,7 @@ func (e *bagWeights) job(c *call, w *worker, number int64) {
 		for i, row := range rows {
 			for bag < b.count && position+int64(i) >= bagEnd {
 				if bag++; bag < b.count {
-					_, bagEnd = b.of(bag)
+					bagEnd = b.end(bag)
 				}
 			}
 			bags[i] = bag

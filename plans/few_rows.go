@@ -96,12 +96,12 @@ func (f *fewRows) run(c *call) error {
 
 // plan says what becomes of each position, and returns the number of chunks.
 func (f *fewRows) plan(c *call) (chunks int) {
-	b := bags{indices: &c.args[1], positions: f.positions, rows: f.rows, padding: f.padding}
+	b := newBags(&c.args[1], new(tensor.View), 0, f.positions, f.rows, f.padding)
 	l := f.lists(c)
 	clear(l.counts)
 	var list [cpu.Block]int64
 	for at := int64(0); at < f.positions; {
-		rows := someIndices(list[:], b.indices, at, f.positions)
+		rows := b.some(list[:], at, f.positions)
 		for i, row := range rows {
 			if !b.keeps(row) {
 				l.steps[at+int64(i)] = noStep

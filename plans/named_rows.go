@@ -47,7 +47,7 @@ func (n *namedRows) find(b *bags, positions int64) {
 	var list [cpu.Block]int64
 	clear(n.bits)
 	for at := int64(0); at < positions; {
-		rows := someIndices(list[:], b.indices, at, positions)
+		rows := b.some(list[:], at, positions)
 		for _, row := range rows {
 			if b.keeps(row) {
 				n.bits[row/64] |= 1 << (row % 64)

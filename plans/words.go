@@ -1,0 +1,35 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// words hands out the workspace in pieces of 64-bit words.
+type words []byte
+
+func (w *words) ints(n int64) []int64 {
+	list := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+	*w = (*w)[n*8:]
+	return list
+}
+
+// int32s hands out 32-bit numbers, two to a word.
+func (w *words) int32s(n int64) []int32 {
+	list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+	*w = (*w)[int32Bytes(n):]
+	return list
+}
+
+func int32Bytes(n int64) int64 { return roundUp(n*4, 8) }
+
+// elements hands out those of a float type, of which bytes are elementBytes.
+func (w *words) elements(n int64, d tensor.DType) cpu.Span {
+	list := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(*w)), Stride: d.Size(), DType: d}
+	*w = (*w)[elementBytes(n, d):]
+	return list
+}
+
+func elementBytes(n int64, d tensor.DType) int64 { return roundUp(n*d.Size(), 8) }
