@@ -11,10 +11,11 @@ import (
 // Of groups of some runs, such as blocks of a matrix, a call takes one run of each,
 // and the next call goes on with their accumulators.
 
-const (
-	shortestRuns  = 8       // elements of runs that are not better gathered, of groups with several
-	shortRunsCall = 1 << 10 // elements of a call of which those of twice as many are
-)
+// tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
+// or calls with one of each group, and there are enough to pay for it.
+func tooShortRuns(n, rows, groups int64) bool {
+	return rows*n >= cpu.Lanes && (n < 8 || n < 16 && n*groups < 1024)
+}
 
 // groupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
@@ -31,7 +32,7 @@ func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
 		}
 	}
 	if rows > 1 {
-		if f.packed >= 0 || n < shortestRuns || n < 2*shortestRuns && n*g.size[inner] < shortRunsCall || !anyOrder && n%cpu.Lanes != 0 && cpu.Lanes%n != 0 {
+		if f.packed >= 0 || tooShortRuns(n, rows, g.size[inner]) || !anyOrder && n%cpu.Lanes != 0 && cpu.Lanes%n != 0 {
 			return 0
 		}
 		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/int64(4*c.threads)))

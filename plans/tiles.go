@@ -33,12 +33,6 @@ type tiling struct {
 // preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
-// Tiles of fewer elements, and rows of them, are narrow.
-const (
-	narrowRow  = 16
-	narrowTile = 64
-)
-
 // tile finds the tiling of a call's elements, laid out so, if their groups are short.
 func (f *groupedPlan) tile(c *call, l *layout) bool {
 	t := &c.tiles
@@ -95,8 +89,8 @@ func (t *tiling) plan(joined bool, threads int) {
 // narrow reports whether a call of the kernel has so few elements, or so few one after the other, that
 // it is better to copy them first.
 func (t *tiling) narrow() bool {
-	row := t.columns * t.copies
-	return row < narrowRow || row*min(t.rows, t.repeat)/t.copies < narrowTile
+	const leastRow, least = 16, 64
+	return t.columns*t.copies < leastRow || t.columns*min(t.rows, t.repeat) < least
 }
 
 // jobs returns how many jobs the units make.
