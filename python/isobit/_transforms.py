@@ -64,9 +64,9 @@ def forward_levels() -> int:
 
 def is_known(condition: Any) -> bool:
     """Whether a comparison of extents holds: no, where a symbol stands for one that no one knows before the program
-    runs, as of the rows that a mask picks."""
-    if not is_dynamo_compiling() and isinstance(condition, bool):
-        return condition
+    runs, as of the rows that a mask picks. torch.jit.trace has tensors for extents."""
+    if not is_dynamo_compiling() and not isinstance(condition, torch.SymBool):
+        return bool(condition)
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return bool(guard_or_false(condition))
