@@ -7,7 +7,7 @@ var everySecondKernels = [...]func(to, from *byte, size int){
 	1: everySecond8AVX2, 2: everySecond16AVX2, 4: everySecond32AVX2, 8: everySecond64AVX2,
 }
 
-// What follows the last element is not read, which the kernels do.
+// The kernels read what follows an element, too: they do not get the last one, behind which memory may end.
 var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCopy, bool) {
 	size := t.In[0].Size()
 	kernel := everySecondKernels[size]

@@ -17,7 +17,7 @@ const (
 	shortCopy  = 128  // elements of a run that is worth it
 	shortRow   = 16   // elements of a row that is copied by columns
 	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
-	walkedRow  = 512  // elements of a row that is found by itself
+	walkedRow  = 512  // ... from which on each is looked up on its own
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 

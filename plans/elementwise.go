@@ -168,6 +168,7 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	c.parallel(c.seen.jobs, n, jobs.runs)
 }
 
+// mapTiles runs the job over a call's tiling, which the next call of the same tensors takes again.
 func (f *groupedPlan) mapTiles(c *call, n int64, jobs mapJobs) {
 	c.goes(0, c.tiles.jobs(), n)
 	c.parallel(c.seen.jobs, n, jobs.tiles)
