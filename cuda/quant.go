@@ -1,6 +1,10 @@
 package cuda
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"math/bits"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // quantArgs is struct Quant.
 type quantArgs struct {
@@ -16,13 +20,36 @@ type quantArgs struct {
 type mapArgs struct {
 	q          quantArgs
 	in, x, out tensorArg
-	packs      int64
+	tiles      tilesArgs
 }
 
 type packedArgs struct {
-	q                    quantArgs
-	codes, x             tensorArg
-	rows, columns, packs int64
+	q             quantArgs
+	codes, x      tensorArg
+	rows, columns int64
+	tiles         tilesArgs
+}
+
+// tilesArgs is struct Tiles.
+type tilesArgs struct {
+	packs, run       int64
+	tiles            uint32
+	pieces           ratio
+	row, rows, group ratio
+	_                uint32
+}
+
+// ratio is struct Ratio.
+type ratio struct{ by, multiplier, shift uint32 }
+
+// ratioOf divides by a positive number; by is 0 for one that no number below 2^31 reaches.
+func ratioOf(by int64) ratio {
+	shift := bits.Len64(uint64(by - 1)) // 2^shift is by or more
+	if shift > 31 {
+		return ratio{}
+	}
+	shift += 31
+	return ratio{uint32(by), uint32(uint64(1)<<shift/uint64(by) + 1), uint32(shift)}
 }
 
 type quantSumArgs struct {
@@ -74,6 +101,9 @@ func quantOf(shape, block []int64) (q quantArgs) {
 		return generalQuant(q, shape, block)
 	}
 	q.groups = (q.inner + q.group - 1) / q.group
+	if q.inner > 0 && q.inner%q.group == 0 { // groups of one size follow one another as rows do
+		q.rows, q.inner, q.groups = q.rows*q.groups, q.group, 1
+	}
 	return q
 }
 
@@ -109,25 +139,45 @@ func packSize(types ...tensor.DType) int64 {
 	return packBytes / wide
 }
 
-// packs is how many packs of size elements, from the first on, have one
+const (
+	warpThreads = 32
+	tilePacks   = 4 * warpThreads
+)
+
+// tiles deals out packs of size elements: as many from the first on as have one
 // parameter each and can move at once between some tensors.
-func (q *quantArgs) packs(size int64, tensors ...*tensorArg) int64 {
+func (q *quantArgs) tiles(size int64, tensors ...*tensorArg) (t tilesArgs) {
 	whole := q.params == 1 || (q.dims == 0 && q.group%size == 0 && q.inner%size == 0)
 	for _, t := range tensors {
 		whole = whole && t.rank == 0
 	}
-	if !whole {
-		return 0
+	if !whole || q.n < size {
+		return t
 	}
-	return q.n / size
+	t.packs = q.n / size
+	run, rows := t.packs, int64(1)
+	if q.params > 1 {
+		run, rows = q.inner/size, q.n/q.inner
+	}
+	if rows > q.rows && q.params > 1 {
+		t.rows = ratioOf(q.rows)
+	}
+	count := (t.packs + tilePacks - 1) / tilePacks
+	if (q.params == 1 || q.groups == 1) && run >= tilePacks {
+		pieces := (run + tilePacks - 1) / tilePacks
+		t.run, t.pieces = run, ratioOf(pieces)
+		count = rows * pieces
+	} else {
+		t.row, t.group = ratioOf(run), ratioOf(max(q.group/size, 1))
+	}
+	if count >= 1<<31 || (t.run == 0 && t.packs >= 1<<31) {
+		return tilesArgs{} // numbers that a ratio does not divide
+	}
+	t.tiles = uint32(count)
+	return t
 }
 
-// packThreads covers packs and what is left of some items: of many, several packs
-// have one thread, which loads the next ones while it computes.
-func packThreads(packs, left int64) geometry {
-	each := int64(8)
-	for each > 1 && packs < each*enough {
-		each /= 2
-	}
-	return threads(max((packs+each-1)/each, left))
+// threads covers tiles and what is left of some items.
+func (t *tilesArgs) threads(left int64) geometry {
+	return threads(max(int64(t.tiles)*warpThreads, left))
 }

@@ -47,8 +47,8 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 		if m.x >= 0 {
 			a.x = tensorOf(&r.args[m.x])
 		}
-		a.packs = a.q.packs(size, &a.in, &a.x, &a.out)
-		launch(r, kernel, packThreads(a.packs, a.q.n-a.packs*size), &a)
+		a.tiles = a.q.tiles(size, &a.in, &a.x, &a.out)
+		launch(r, kernel, a.tiles.threads(a.q.n-a.tiles.packs*size), &a)
 	})
 }
 
@@ -65,9 +65,9 @@ func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel 
 		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
 		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
 		if columns%2 == 0 { // else rows do not follow one another
-			a.packs = a.q.packs(size, &a.codes, &a.x)
+			a.tiles = a.q.tiles(size, &a.codes, &a.x)
 		}
-		launch(r, k, packThreads(a.packs, a.rows*((columns+1)/2)-a.packs*size/2), &a)
+		launch(r, k, a.tiles.threads(a.rows*((columns+1)/2)-a.tiles.packs*size/2), &a)
 	})
 }
 

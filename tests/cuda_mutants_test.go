@@ -11,8 +11,13 @@ const second = "grid_sample_double_backward grad_output=f32[1,3,4,4,4] input=f32
 
 // mutants are mistakes that the comparison must find.
 var mutants = []struct{ file, from, to, unit, text string }{
-	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
+	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-128 qmax=127"},
 	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
+	{"quant_map.cuh", "q.reciprocal ? 0 : inverse", "0", "quantize", "quantize_per_token x=f32[20,520] q=s8 qmin=-128 qmax=127"},
+	{"quant_map.cuh", "x = x == x ? x : 0", "x = x", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
+	{"quant_map.cuh", "exponent > normal ? exponent : normal", "exponent", "quantize", "quantize_per_token x=f32[20,520] zero_point=none q=f8e5m2 qmin=-448 qmax=448"},
+	{"quant_map.cuh", "bits_of(u) | (bits_of(v) & 1u << 31)", "bits_of(u)", "quantize", "quantize_per_token_backward grad_output=f32[20,520] qmin=-8 qmax=7"},
+	{"quant_map.cuh", "row - t.rows.of(row) * t.rows.by", "row", "quantize", "quantize_per_channel x=f32[20,2,520] axis=1 q=s8 qmin=-128 qmax=127"},
 	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
 	{"scatter.cuh", "scatter_chunk = 256", "scatter_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
 	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
@@ -20,7 +25,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"embedding_bag.cu", "v > best ||", "v >= best ||", "embedding_bag", "embedding_bag weight=f32[4,8] indices=i64[2,30] mode=max chosen=i64 bounds=skip"},
 	{"embedding_bag_backward.cu", "keeps && a.mode == bag_mean_", "a.mode == bag_mean_", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[4,8] indices=i64[4,30] grad_weight=f32[4,8] padding_idx=1"},
 	{"scatter.cuh", "count[j] == scatter_chunk", "count[j] == 2 * scatter_chunk", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[1800,8] indices=i64[1800,2] grad_weight=f32[2,8] mode=max chosen=i64"},
-	{"float8.cuh", "abs_(rint_(v *", "abs_(trunc_(v *", "quantize", "quantize_per_tensor x=f32[400] zero_point=none q=f8e4m3 qmin=-448 qmax=448"},
+	{"float8.cuh", "abs_(rint_(v *", "abs_(trunc_(v *", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-448 qmax=448 code=f8e4m3"},
 	{"float8.cuh", "if (e == 0) return", "if (e < 0) return", "dequantize", "dequantize_per_tensor q=f8e5m2[4000] y=f32 zero_point=none qmin=-448 qmax=448"},
 	{"packed.cuh", "code > 7", "code > 8", "packed", "dequantize_per_tensor q=s4[33] y=f32 qmin=-8 qmax=7"},
 	{"packed.cuh", "column & 1", "1 - (column & 1)", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=u4[3,40] group_size=16"},

@@ -235,6 +235,9 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		if wild && r.IntN(4) == 0 {
 			return special[r.IntN(len(special))]
 		}
+		if r.IntN(2) == 0 { // of which few quotients are exact
+			return math.Ldexp(1+r.Float64(), -4)
+		}
 		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
 	case name == "grid":
 		switch {

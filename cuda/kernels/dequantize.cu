@@ -1,14 +1,18 @@
-#include "quant.cuh"
+#include "quant_map.cuh"
 
 // y = (q - z) * s
 struct Dequantize {
   static constexpr bool backward = false, divides = false;
+  template <class T> static constexpr bool quick = false;
+  template <class T> using Params = Plain<T>;
   template <class H, class T> static DEVICE T run(H q, T, const Param<T> &p) { return (T)(q - (H)p.z) * p.s; }
 };
 
 // dq = dy * s, where the parameters have no gradient
 struct DequantizeBackward {
   static constexpr bool backward = false, divides = false;
+  template <class T> static constexpr bool quick = false;
+  template <class T> using Params = Plain<T>;
   template <class T> static DEVICE T run(T dy, T, const Param<T> &p) { return dy * p.s; }
 };
 

@@ -1,11 +1,11 @@
 #include "packed.cuh"
-#include "quant.cuh"
+#include "quant_map.cuh"
 
 struct PackedArgs {
   Quant q;
   Tensor codes, x; // bytes; the floats
   i64 rows, columns;
-  i64 packs; // how many packs from the start share a parameter each and move at once
+  Tiles tiles;
 };
 
 // 16 bytes of floats, and the bytes of their codes.
@@ -27,21 +27,29 @@ template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
 // A code of u = x / s in four bits.
 template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.template code<no_float8>(u) & 15; }
 
+// Stores pack k of codes f(x).
+template <class X, i32 V, class F> DEVICE void pack_codes(const PackedArgs &a, i64 k, const Pack<X, V> &in, F f) {
+  typename Compute<X>::type x[V];
+  typename Packed<X>::Codes codes;
+  unpack(x, in);
+#pragma unroll
+  for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)((f(x[2 * j]) & 15) | f(x[2 * j + 1]) << 4);
+  ((typename Packed<X>::Codes *)a.codes.data)[k] = codes;
+}
+
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;
   const i32 V = Packed<X>::value;
-  for (i64 k = thread_number(); k < a.packs; k += thread_count()) {
-    T x[V], u[V];
-    load_pack<T, X>(x, a.x, k * V);
-    Param<T> p;
-    p.load(a.q, row_param(a.q, k * V));
-    p.divide(a.q.reciprocal, x, u);
-    typename Packed<X>::Codes codes;
-#pragma unroll
-    for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)(four_bits(p, u[2 * j]) | four_bits(p, u[2 * j + 1]) << 4);
-    ((typename Packed<X>::Codes *)a.codes.data)[k] = codes;
-  }
-  each_byte(a, a.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
+  typedef const Levels<T> &P;
+  each_pack<Levels<T>>(
+      a.q, a.tiles, [&](i64 k) { return ((const Pack<X, V> *)a.x.data)[k]; },
+      [&](P p, const Pack<X, V> &in, i64 k) {
+        pack_codes(a, k, in, [&](T x) { return (u32)bits_of(p.level(x) + p.z); });
+      },
+      [&](P p, const Pack<X, V> &in, i64 k) {
+        pack_codes(a, k, in, [&](T x) { return four_bits(p, p.divide(a.q.reciprocal, x)); });
+      });
+  each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u32 byte = 0;
 #pragma unroll 1
     for (i32 j = 0; j < n; j++) {
@@ -55,17 +63,16 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
 
 template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   typedef typename Compute<Y>::type T;
+  typedef typename Packed<Y>::Codes Codes;
   const i32 V = Packed<Y>::value;
-  for (i64 k = thread_number(); k < a.packs; k += thread_count()) {
-    typename Packed<Y>::Codes codes = ((const typename Packed<Y>::Codes *)a.codes.data)[k];
-    Param<T> p;
-    p.load(a.q, row_param(a.q, k * V));
+  auto run = [&](const Plain<T> &p, const Codes &codes, i64 k) {
     T y[V];
 #pragma unroll
     for (i32 j = 0; j < V; j++) y[j] = ((T)nibble(codes.v[j / 2], j & 1, a.codes.dtype) - p.z) * p.s;
     store_pack<Y>(a.x, k * V, y);
-  }
-  each_byte(a, a.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
+  };
+  each_pack<Plain<T>>(a.q, a.tiles, [&](i64 k) { return ((const Codes *)a.codes.data)[k]; }, run, run);
+  each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u8 byte = element<u8>(a.codes, b);
 #pragma unroll 1
     for (i32 j = 0; j < n; j++) {
@@ -77,7 +84,7 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   });
 }
 
-#define PACKED(X)                                                    \
-  KERNEL(quantize_packed_##X, PackedArgs) { quantize_packed<X>(a); } \
-  KERNEL(dequantize_packed_##X, PackedArgs) { dequantize_packed<X>(a); }
+#define PACKED(X)                                                           \
+  KERNEL_FIT(quantize_packed_##X, PackedArgs, 4) { quantize_packed<X>(a); } \
+  KERNEL_FIT(dequantize_packed_##X, PackedArgs, 4) { dequantize_packed<X>(a); }
 EACH_FLOAT(PACKED)

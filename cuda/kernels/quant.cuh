@@ -44,21 +44,20 @@ template <class T> struct Param {
     lo = (T)q.lo;
     hi = (T)q.hi;
     float8 = q.float8;
-    s = get_any<T>(q.scale, c);
-    z = get_any<T>(q.zero, c);
+    z = 0;
+    if (q.scale.dtype == f32_ && (q.zero.dtype == i32_ || q.zero.dtype == none_) && (q.scale.rank | q.zero.rank) == 0) {
+      s = (T)((const f32 *)q.scale.data)[c]; // what most have
+      if (q.zero.dtype == i32_) z = (T)((const i32 *)q.zero.data)[c];
+      return;
+    }
+#pragma unroll 1
+    for (i32 k = 0; k < 2; k++) {
+      s = z;
+      z = get_any<T>(k == 0 ? q.scale : q.zero, c);
+    }
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }
   DEVICE T divide(bool reciprocal, T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
-  // u = x / s of N elements, which asks how once.
-  template <i32 N> DEVICE void divide(bool reciprocal, const T (&x)[N], T (&u)[N]) const {
-    if (reciprocal) {
-#pragma unroll
-      for (i32 j = 0; j < N; j++) u[j] = divide(true, x[j]);
-    } else {
-#pragma unroll
-      for (i32 j = 0; j < N; j++) u[j] = divide(false, x[j]);
-    }
-  }
   // KIND is float8, so that a kernel's loop need not ask.
   template <i32 KIND> DEVICE T code(T u) const { return quantized(u, z, lo, hi, KIND); }
   template <i32 KIND> DEVICE bool inside(T u) const {
@@ -92,97 +91,4 @@ DEVICE i64 param_of(const Quant &q, i64 i) {
     i = next;
   }
   return c;
-}
-
-// How many elements move at once: 16 bytes of the widest type, so that
-// neighbouring threads' accesses, vectors, are neighbours in memory.
-template <class A, class B, class S> struct PackSize {
-  static constexpr i32 wide = sizeof(A) > sizeof(B) ? sizeof(A) : sizeof(B);
-  static constexpr i32 value = 16 / (wide > sizeof(S) ? wide : sizeof(S));
-};
-
-struct MapArgs {
-  Quant q;
-  Tensor in, x, out; // in: x, codes or grad_output; x: of a backward
-  i64 packs; // how many packs from the start share a parameter each and move at once
-};
-
-// Holds<A, T>::type is what Op takes elements of type A in: T, unless it does not
-// hold them all.
-template <class A, class T> struct Holds {
-  typedef T type;
-};
-template <> struct Holds<i32, f32> {
-  typedef f64 type;
-};
-
-// Computes N elements of parameter c.
-template <class Op, class H, class T, i32 N>
-DEVICE void map_some(const Quant &q, i64 c, const H (&in)[N], const T (&x)[N], T (&out)[N]) {
-  Param<T> p;
-  p.load(q, c);
-  T u[N];
-  if (Op::divides) p.divide(q.reciprocal, x, u);
-#pragma unroll
-  for (i32 j = 0; j < N; j++) out[j] = Op::run(in[j], Op::divides ? u[j] : x[j], p);
-}
-
-// What a thread loads for a pack, if there is a pack k.
-template <class A, class B, i32 V, bool BACKWARD> struct MapPack {
-  Pack<A, V> in;
-  Pack<B, V> x;
-  DEVICE void load(const MapArgs &a, i64 k) {
-    if (k >= a.packs) return;
-    in = ((const Pack<A, V> *)a.in.data)[k];
-    if (BACKWARD) x = ((const Pack<B, V> *)a.x.data)[k];
-  }
-};
-
-// Runs Op over all elements: out[i] = Op::run(in[i], u, parameters of i) with
-// u = x[i] / s where Op divides. A, B, S are the storage types of in, x and
-// out; x is in unless Op is a backward. A thread asks for packs two steps
-// ahead, since the compiler moves no load before a store.
-template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
-  typedef typename Holds<A, T>::type H;
-  const i32 V = PackSize<A, B, S>::value;
-  const i64 step = thread_count();
-  MapPack<A, B, V, Op::backward> now, next, last;
-  i64 k = thread_number();
-  now.load(a, k);
-  next.load(a, k + step);
-#pragma unroll 1
-  for (; k < a.packs; k += step) {
-    last.load(a, k + 2 * step);
-    H in[V];
-    T x[V], out[V];
-    unpack(in, now.in);
-    if (Op::backward)
-      unpack(x, now.x);
-    else
-      unpack(x, now.in);
-    map_some<Op>(a.q, row_param(a.q, k * V), in, x, out);
-    store_pack<S>(a.out, k * V, out);
-    now = next;
-    next = last;
-  }
-#pragma unroll 1
-  for (i64 i = a.packs * V + thread_number(); i < a.q.n; i += step) {
-    H in[1] = {widen<H>(element<A>(a.in, i))};
-    T x[1] = {(T)in[0]}, out[1];
-    if (Op::backward) x[0] = widen<T>(element<B>(a.x, i));
-    map_some<Op>(a.q, param_of(a.q, i), in, x, out);
-    element<S>(a.out, i) = Narrow<S>::from(out[0]);
-  }
-}
-
-// The same for an Op that depends on which codes there are.
-template <class A, class B, class S, class T, template <i32> class Op> DEVICE void map_kinds(const MapArgs &a) {
-  switch (a.q.float8) {
-  case no_float8:
-    return map<A, B, S, T, Op<no_float8>>(a);
-  case e4m3:
-    return map<A, B, S, T, Op<e4m3>>(a);
-  case e5m2:
-    return map<A, B, S, T, Op<e5m2>>(a);
-  }
 }

@@ -1,16 +1,29 @@
-#include "quant.cuh"
+#include "quant_map.cuh"
 
 // q = clamp(rint(x / s) + z)
 template <i32 KIND> struct Quantize {
   static constexpr bool backward = false, divides = true;
+  template <class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class T> using Params = Levels<T, KIND != no_float8>;
   template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return p.template code<KIND>(u); }
+  template <class S> static DEVICE S quickly(f32, f32 x, const Params<f32> &p) {
+    if constexpr (KIND)
+      return {p.template float8_bits<KIND>(p.template float8_of<KIND>(x))};
+    else
+      return p.template code_of<S>(p.level(x) + p.z);
+  }
 };
 
 // dx = inside ? dy / s : +0
 template <i32 KIND> struct QuantizeBackward {
   static constexpr bool backward = true, divides = true;
+  template <class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class T> using Params = Levels<T, 1>;
   template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) {
     return p.template inside<KIND>(u) ? dy / p.s : (T)0;
+  }
+  template <class S> static DEVICE S quickly(f32 dy, f32 x, const Levels<f32, 1> &p) {
+    return Narrow<S>::from(p.template within<KIND>(x) ? p.divided(dy) : 0);
   }
 };
 
