@@ -67,6 +67,15 @@ var float8Codes = [tensor.Count]int32{tensor.F8E4M3: 1, tensor.F8E5M2: 2}
 // compact reports whether elements lie one after the other.
 func (t *tensorArg) compact() bool { return t.rank == 0 || (t.rank == 1 && t.strides[0] == 1) }
 
+// step notes how many elements are from one to the next, if that is one small number.
+func (t *tensorArg) step(to *int32) bool {
+	*to = 1
+	if t.rank > 0 {
+		*to = int32(t.strides[0])
+	}
+	return t.rank <= 1 && (t.rank == 0 || int64(*to) == t.strides[0])
+}
+
 // typeNames joins the names of types, for the name of a kernel.
 func typeNames(types ...tensor.DType) (name string) {
 	for _, d := range types {

@@ -32,23 +32,19 @@ type packedArgs struct {
 
 // tilesArgs is struct Tiles.
 type tilesArgs struct {
-	packs, run       int64
-	tiles            uint32
-	pieces           ratio
-	row, rows, group ratio
-	_                uint32
+	packs, run, row        int64
+	tiles, runs            uint32
+	logLanes               int32
+	scaleStep, zeroStep    int32
+	pieces, params, groups ratio
 }
 
 // ratio is struct Ratio.
 type ratio struct{ by, multiplier, shift uint32 }
 
-// ratioOf divides by a positive number; by is 0 for one that no number below 2^31 reaches.
+// ratioOf divides by a positive number below 2^31.
 func ratioOf(by int64) ratio {
-	shift := bits.Len64(uint64(by - 1)) // 2^shift is by or more
-	if shift > 31 {
-		return ratio{}
-	}
-	shift += 31
+	shift := 31 + bits.Len64(uint64(by-1))
 	return ratio{uint32(by), uint32(uint64(1)<<shift/uint64(by) + 1), uint32(shift)}
 }
 
@@ -140,8 +136,9 @@ func packSize(types ...tensor.DType) int64 {
 }
 
 const (
-	warpThreads = 32
-	tilePacks   = 4 * warpThreads
+	logWarp   = 5
+	tileEach  = 4
+	tilePacks = tileEach << logWarp
 )
 
 // tiles deals out packs of size elements: as many from the first on as have one
@@ -151,33 +148,30 @@ func (q *quantArgs) tiles(size int64, tensors ...*tensorArg) (t tilesArgs) {
 	for _, t := range tensors {
 		whole = whole && t.rank == 0
 	}
-	if !whole || q.n < size {
-		return t
+	if !whole || q.n < size || !q.scale.step(&t.scaleStep) || !q.zero.step(&t.zeroStep) {
+		return tilesArgs{}
 	}
 	t.packs = q.n / size
-	run, rows := t.packs, int64(1)
+	t.run, t.row = t.packs, t.packs
 	if q.params > 1 {
-		run, rows = q.inner/size, q.n/q.inner
+		t.run, t.row = q.group/size, q.inner/size
 	}
-	if rows > q.rows && q.params > 1 {
-		t.rows = ratioOf(q.rows)
+	groups := (t.row + t.run - 1) / t.run
+	runs, pieces := t.packs/t.row*groups, (t.run+tilePacks-1)/tilePacks
+	for t.logLanes < logWarp && t.run > tileEach<<t.logLanes {
+		t.logLanes++
 	}
-	count := (t.packs + tilePacks - 1) / tilePacks
-	if (q.params == 1 || q.groups == 1) && run >= tilePacks {
-		pieces := (run + tilePacks - 1) / tilePacks
-		t.run, t.pieces = run, ratioOf(pieces)
-		count = rows * pieces
-	} else {
-		t.row, t.group = ratioOf(run), ratioOf(max(q.group/size, 1))
-	}
-	if count >= 1<<31 || (t.run == 0 && t.packs >= 1<<31) {
+	side := int64(1) << (logWarp - t.logLanes) // runs in a tile
+	tiles := (runs + side - 1) / side * pieces
+	if max(runs, tiles, q.params) >= 1<<31 {
 		return tilesArgs{} // numbers that a ratio does not divide
 	}
-	t.tiles = uint32(count)
+	t.tiles, t.runs = uint32(tiles), uint32(runs)
+	t.pieces, t.params, t.groups = ratioOf(pieces), ratioOf(q.params), ratioOf(groups)
 	return t
 }
 
 // threads covers tiles and what is left of some items.
 func (t *tilesArgs) threads(left int64) geometry {
-	return threads(max(int64(t.tiles)*warpThreads, left))
+	return threads(max(int64(t.tiles)<<logWarp, left))
 }

@@ -3,16 +3,21 @@
 // y = (q - z) * s
 struct Dequantize {
   static constexpr bool backward = false, divides = false;
-  template <class T> static constexpr bool quick = false;
-  template <class T> using Params = Plain<T>;
+  template <class A, class T> static constexpr bool quick = code_bias<A> >= 0 && sizeof(T) == 4;
+  template <class A, class T> using Params = Values<A, T>;
   template <class H, class T> static DEVICE T run(H q, T, const Param<T> &p) { return (T)(q - (H)p.z) * p.s; }
+  template <class S, class A, i32 V> static DEVICE Words<S, V> quickly(const Values<A, f32> &p, const Words<A, V> &q) {
+    f32 y[V];
+    p.values(y, q);
+    return pack_numbers<S>(y);
+  }
 };
 
 // dq = dy * s, where the parameters have no gradient
 struct DequantizeBackward {
   static constexpr bool backward = false, divides = false;
-  template <class T> static constexpr bool quick = false;
-  template <class T> using Params = Plain<T>;
+  template <class A, class T> static constexpr bool quick = false;
+  template <class A, class T> using Params = Plain<T>;
   template <class T> static DEVICE T run(T dy, T, const Param<T> &p) { return dy * p.s; }
 };
 

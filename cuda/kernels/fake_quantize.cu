@@ -3,24 +3,34 @@
 // y = (q - z) * s, q = clamp(rint(x / s) + z)
 template <i32 KIND> struct FakeQuantize {
   static constexpr bool backward = false, divides = true;
-  template <class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class T> using Params = Levels<T, KIND != no_float8>;
+  template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class A, class T> using Params = Levels<T, KIND != no_float8>;
   template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return (p.template code<KIND>(u) - p.z) * p.s; }
-  template <class S> static DEVICE S quickly(f32, f32 x, const Params<f32> &p) {
-    return Narrow<S>::from((KIND ? p.template float8_of<KIND>(x) : p.level(x) - p.shift) * p.s);
+  template <class S, i32 V> static DEVICE Words<S, V> quickly(const Params<S, f32> &p, const Words<S, V> &in) {
+    f32 x[V];
+    p.prepare(x, in);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) x[j] = (KIND ? p.template float8_of<KIND>(x[j]) : p.level(x[j]) - p.shift) * p.s;
+    return pack_numbers<S, KIND != no_float8>(x);
   }
 };
 
 // dx = inside ? dy : +0, where the parameters have no gradient
 template <i32 KIND> struct FakeQuantizeBackward {
   static constexpr bool backward = true, divides = true;
-  template <class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class T> using Params = Levels<T, 1>;
+  template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class A, class T> using Params = Levels<T, 1>;
   template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) {
     return p.template inside<KIND>(u) ? dy : (T)0;
   }
-  template <class S> static DEVICE S quickly(f32 dy, f32 x, const Levels<f32, 1> &p) {
-    return Narrow<S>::from(p.template within<KIND>(x) ? dy : 0);
+  template <class S, i32 V>
+  static DEVICE Words<S, V> quickly(const Levels<f32, 1> &p, const Words<S, V> &dy, const Words<S, V> &in) {
+    f32 x[V];
+    u32 out[V];
+    p.prepare(x, in);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) out[j] = p.template within<KIND>(x[j]) ? dy.bits(j) : 0;
+    return pack_words<S>(out);
   }
 };
 

@@ -27,28 +27,38 @@ template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
 // A code of u = x / s in four bits.
 template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.template code<no_float8>(u) & 15; }
 
-// Stores pack k of codes f(x).
-template <class X, i32 V, class F> DEVICE void pack_codes(const PackedArgs &a, i64 k, const Pack<X, V> &in, F f) {
-  typename Compute<X>::type x[V];
-  typename Packed<X>::Codes codes;
-  unpack(x, in);
-#pragma unroll
-  for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)((f(x[2 * j]) & 15) | f(x[2 * j + 1]) << 4);
-  ((typename Packed<X>::Codes *)a.codes.data)[k] = codes;
-}
-
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;
+  typedef typename Packed<X>::Codes Codes;
   const i32 V = Packed<X>::value;
-  typedef const Levels<T> &P;
-  each_pack<Levels<T>>(
-      a.q, a.tiles, [&](i64 k) { return ((const Pack<X, V> *)a.x.data)[k]; },
-      [&](P p, const Pack<X, V> &in, i64 k) {
-        pack_codes(a, k, in, [&](T x) { return (u32)bits_of(p.level(x) + p.z); });
-      },
-      [&](P p, const Pack<X, V> &in, i64 k) {
-        pack_codes(a, k, in, [&](T x) { return four_bits(p, p.divide(a.q.reciprocal, x)); });
-      });
+  auto store = [&](i64 first, i32 i, const u32(&code)[V]) {
+    Codes codes;
+#pragma unroll
+    for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)((code[2 * j] & 15) | code[2 * j + 1] << 4);
+    ((Codes *)a.codes.data + first)[i] = codes;
+  };
+  auto run = [&](const Levels<T> &p, i64 k) {
+    T x[V];
+    u32 code[V];
+    load_pack<T, X>(x, a.x, k * V);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) code[j] = four_bits(p, p.divide(a.q.reciprocal, x[j]));
+    store(k, 0, code);
+  };
+  if constexpr (sizeof(T) == 4)
+    each_pack<Levels<T>, tile_each>(
+        a.q, a.tiles, [&](i64 first, i32 i) { return (&words_at<X, V>(a.x, first))[i]; },
+        [&](const Levels<T> &p, const Words<X, V> &in, i64 first, i32 i) {
+          T x[V];
+          u32 code[V];
+          p.prepare(x, in);
+#pragma unroll
+          for (i32 j = 0; j < V; j++) code[j] = bits_of(p.level(x[j]) + p.z);
+          store(first, i, code);
+        },
+        run);
+  else
+    each_pack<Levels<T>, 1>(a.q, a.tiles, [](i64, i32) { return 0; }, [](const Levels<T> &, i32, i64, i32) {}, run);
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u32 byte = 0;
 #pragma unroll 1
@@ -65,13 +75,15 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   typedef typename Compute<Y>::type T;
   typedef typename Packed<Y>::Codes Codes;
   const i32 V = Packed<Y>::value;
-  auto run = [&](const Plain<T> &p, const Codes &codes, i64 k) {
+  auto quickly = [&](const Plain<T> &p, const Codes &codes, i64 first, i32 i) {
     T y[V];
 #pragma unroll
     for (i32 j = 0; j < V; j++) y[j] = ((T)nibble(codes.v[j / 2], j & 1, a.codes.dtype) - p.z) * p.s;
-    store_pack<Y>(a.x, k * V, y);
+    store_pack<Y>(a.x, (first + i) * V, y);
   };
-  each_pack<Plain<T>>(a.q, a.tiles, [&](i64 k) { return ((const Codes *)a.codes.data)[k]; }, run, run);
+  each_pack<Plain<T>, tile_each>(
+      a.q, a.tiles, [&](i64 first, i32 i) { return ((const Codes *)a.codes.data + first)[i]; }, quickly,
+      [](const Plain<T> &, i64) {});
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u8 byte = element<u8>(a.codes, b);
 #pragma unroll 1

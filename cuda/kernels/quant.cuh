@@ -40,20 +40,21 @@ template <class T> struct Param {
   T s, z, lo, hi;
   i32 float8;
 
-  DEVICE void load(const Quant &q, i64 c) {
+  DEVICE void load(const Quant &q, i64 c) { load_at(q, offset_of(q.scale, c), offset_of(q.zero, c)); }
+  DEVICE void load_at(const Quant &q, i64 scale, i64 zero) {
     lo = (T)q.lo;
     hi = (T)q.hi;
     float8 = q.float8;
     z = 0;
-    if (q.scale.dtype == f32_ && (q.zero.dtype == i32_ || q.zero.dtype == none_) && (q.scale.rank | q.zero.rank) == 0) {
-      s = (T)((const f32 *)q.scale.data)[c]; // what most have
-      if (q.zero.dtype == i32_) z = (T)((const i32 *)q.zero.data)[c];
+    if (q.scale.dtype == f32_ && (q.zero.dtype == i32_ || q.zero.dtype == none_)) { // what most have
+      s = (T)((const f32 *)q.scale.data)[scale];
+      if (q.zero.dtype == i32_) z = (T)((const i32 *)q.zero.data)[zero];
       return;
     }
 #pragma unroll 1
-    for (i32 k = 0; k < 2; k++) {
+    for (i32 k = 0; k < 2; k++) { // code for one
       s = z;
-      z = get_any<T>(k == 0 ? q.scale : q.zero, c);
+      z = get_as<T>(k ? q.zero.data : q.scale.data, k ? q.zero.dtype : q.scale.dtype, k ? zero : scale);
     }
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }

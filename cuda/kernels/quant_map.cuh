@@ -1,6 +1,7 @@
 // Ops that map every element of a quantize problem on its own.
 #pragma once
 #include "quant.cuh"
+#include "words.cuh"
 
 // How many elements move at once: 16 bytes of the widest type, so that
 // neighbouring threads' accesses, vectors, are neighbours in memory.
@@ -15,83 +16,57 @@ struct Ratio {
   DEVICE u32 of(u32 n) const { return (u32)((u64)n * multiplier >> shift); }
 };
 
-// How packs of elements that have one parameter each are shared out. Long runs of packs
-// are cut into tiles, whose packs have one parameter, too.
+// How packs of elements are shared out that come in runs of one parameter. A warp does a
+// tile at a time: up to tile_packs packs of a long run, or several short runs side by side.
+// Each run has 1 << log_lanes of its lanes.
 struct Tiles {
-  i64 packs, run; // how many packs there are from the start; in a long run, else 0
-  u32 tiles;
-  Ratio pieces; // tiles of a long run
-  Ratio row, rows, group; // row and group of a short one in packs; rows.by == 0: they do not go round
+  i64 packs, run, row; // packs: of all, of a run, of a row of q.groups runs, the last of which may be shorter
+  u32 tiles, runs;
+  i32 log_lanes, scale_step, zero_step; // steps: elements from a parameter to the next
+  Ratio pieces, params, groups; // tiles of a run; parameters; runs of a row
 };
-const i32 warp = 32, tile_each = 4, tile_packs = warp * tile_each;
+const i32 log_warp = 5, warp = 1 << log_warp, tile_each = 4, tile_packs = warp * tile_each;
 
-DEVICE u32 round_row(const Tiles &t, u32 row) { return t.rows.by ? row - t.rows.of(row) * t.rows.by : row; }
-
-// The parameter of a pack among short runs.
-DEVICE i64 pack_param(const Quant &q, const Tiles &t, u32 k) {
-  u32 row = t.row.of(k), column = k - row * t.row.by;
-  i64 c = round_row(t, row);
-  return q.groups > 1 ? c * q.groups + t.group.of(column) : c;
-}
-
-// Calls quickly(parameters, load(k), k) for every pack k, or run where the parameters, a
-// P, are not quick. A warp does a tile at a time, all packs of which it loads first.
-template <class P, class Load, class Quickly, class Run>
-DEVICE void each_of_long(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
-  const u32 step = (u32)(thread_count() / warp);
+// Calls quickly(parameters, load(first, i), first, i) for every pack first + i, or run where
+// the parameters, a P, are not quick. A thread loads EACH packs before it uses any.
+template <class P, i32 EACH, class Load, class Quickly, class Run>
+DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
+  const u32 lane = threadIdx.x % warp, step = (u32)(thread_count() / warp);
+  const i32 lanes = 1 << t.log_lanes;
 #pragma unroll 1
   for (u32 tile = (u32)(thread_number() / warp); tile < t.tiles; tile += step) {
-    u32 row = t.pieces.of(tile);
-    i64 at = (i64)(tile - row * t.pieces.by) * tile_packs + threadIdx.x % warp, k = row * t.run + at;
-    i32 left = (i32)(t.run - at > tile_packs ? tile_packs : t.run - at);
-    decltype(load(k)) in[tile_each];
-#pragma unroll
-    for (i32 j = 0; j < tile_each; j++) {
-      if (j * warp < left) in[j] = load(k + j * warp);
+    u32 piece = t.pieces.of(tile), number = (piece << (log_warp - t.log_lanes)) + (lane >> t.log_lanes);
+    if (number >= t.runs) continue;
+    i64 at = (i64)(tile - piece * t.pieces.by) * tile_packs + (lane & (lanes - 1)), first = number * t.run + at;
+    i64 rest = t.run - at;
+    if (q.groups > 1) {
+      u32 row = t.groups.of(number);
+      i64 before = (number - row * t.groups.by) * t.run;
+      first = row * t.row + before + at;
+      rest = before + t.run > t.row ? t.row - before - at : rest;
     }
+    const i32 left = rest < tile_packs ? (i32)rest : tile_packs;
+    i64 c = number - t.params.of(number) * t.params.by;
     P p;
-    p.load(q, round_row(t, row));
-    if (p.quick) {
+#pragma unroll 1
+    for (i32 j = 0; j < tile_each; j += EACH) {
+      decltype(load(first, 0)) in[EACH];
 #pragma unroll
-      for (i32 j = 0; j < tile_each; j++) {
-        if (j * warp < left) quickly(p, in[j], k + j * warp);
+      for (i32 e = 0; e < EACH; e++) {
+        if ((j + e) * lanes < left) in[e] = load(first, (j + e) * lanes);
       }
-    } else { // it loads them again, so that this is code for one
+      if (j == 0) p.load_at(q, c * t.scale_step, c * t.zero_step);
+      if (p.quick) {
+#pragma unroll
+        for (i32 e = 0; e < EACH; e++) {
+          if ((j + e) * lanes < left) quickly(p, in[e], first, (j + e) * lanes);
+        }
+      } else { // it loads them again, so that this is code for one
 #pragma unroll 1
-      for (i32 j = 0; j < left; j += warp) run(p, load(k + j), k + j);
+        for (i32 e = j; e < j + EACH && e * lanes < left; e++) run(p, first + e * lanes);
+      }
     }
   }
-}
-
-// The same where every pack has a parameter of its own. A thread asks for packs two
-// steps ahead, since the compiler moves no load before a store.
-template <class P, class Load, class Quickly, class Run>
-DEVICE void each_of_short(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
-  const i64 step = thread_count();
-  i64 k = thread_number();
-  decltype(load(k)) now, next, last;
-  if (k < t.packs) now = load(k);
-  if (k + step < t.packs) next = load(k + step);
-#pragma unroll 1
-  for (; k < t.packs; k += step) {
-    if (k + 2 * step < t.packs) last = load(k + 2 * step);
-    P p;
-    p.load(q, pack_param(q, t, (u32)k));
-    if (p.quick)
-      quickly(p, now, k);
-    else
-      run(p, now, k);
-    now = next;
-    next = last;
-  }
-}
-
-template <class P, class Load, class Quickly, class Run>
-DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
-  if (t.run)
-    each_of_long<P>(q, t, load, quickly, run);
-  else
-    each_of_short<P>(q, t, load, quickly, run);
 }
 
 template <class S> constexpr bool is_float = false;
@@ -105,10 +80,40 @@ template <class T> struct Plain : Param<T> {
   static constexpr bool quick = true;
 };
 
+// What makes codes of a short type numbers from 0 on, or -1 for other types.
+template <class Q> constexpr i32 code_bias = -1;
+template <> constexpr i32 code_bias<s8> = 128;
+template <> constexpr i32 code_bias<u8> = 0;
+template <> constexpr i32 code_bias<s16> = 32768;
+template <> constexpr i32 code_bias<u16> = 0;
+
+// Parameters that make values of codes Q, of short ones without converting them: from
+// 2^23 on the last bits of an f32 are a whole number.
+template <class Q, class T, bool = code_bias<Q> >= 0 && sizeof(T) == 4> struct Values : Plain<T> {};
+template <class Q> struct Values<Q, f32, true> : Param<f32> {
+  static constexpr f32 unit = 1 << 23;
+  f32 base;
+  bool quick;
+
+  DEVICE void load_at(const Quant &q, i64 scale, i64 zero) {
+    Param<f32>::load_at(q, scale, zero);
+    base = unit + code_bias<Q> + z;
+    quick = abs_(z) <= 1 << 20 && s - s == 0;
+  }
+  template <i32 V> DEVICE void values(f32 (&v)[V], const Words<Q, V> &codes) const {
+    const i32 each = Words<Q, V>::each;
+    const u32 bias = code_bias<Q> * (each == 4 ? 0x01010101u : 0x00010001u);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      u32 select = each == 4 ? 0x7440 + j % 4 : j % 2 ? 0x7432 : 0x7410;
+      v[j] = (from_bits(__byte_perm(codes.w.v[j / each] ^ bias, bits_of(unit), select)) - base) * s;
+    }
+  }
+};
+
 // Parameters that make whole steps of x / s.
 template <class T, i32 MARGIN = 0> struct Levels : Param<T> {
   static constexpr bool quick = false;
-  DEVICE T level(T x) const { return x; }
 };
 
 // In f32 where quick: x / s by a product with 1 / s, whose error of less than 2 units in
@@ -122,8 +127,8 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
   f32 inverse, step, least, most;
   bool quick;
 
-  DEVICE void load(const Quant &q, i64 c) {
-    Param<f32>::load(q, c);
+  DEVICE void load_at(const Quant &q, i64 scale, i64 zero) {
+    Param<f32>::load_at(q, scale, zero);
     inverse = 1 / s;
     step = q.reciprocal ? 0 : inverse;
     least = (lo - z - MARGIN) * s;
@@ -131,9 +136,19 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     quick = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large;
     if (float8) quick = quick && lo < 0 && hi > 0; // no bound takes a zero's sign
   }
+  // Unpacks numbers and, without a MARGIN, makes NaNs 0.
+  template <class X, i32 V> DEVICE void prepare(f32 (&x)[V], const Words<X, V> &in) const {
+    unpack(x, in);
+    if (MARGIN) return;
+    f32 sum = x[0];
+#pragma unroll
+    for (i32 j = 1; j < V; j++) sum += x[j];
+    if (sum == sum) return; // none is a NaN
+#pragma unroll
+    for (i32 j = 0; j < V; j++) x[j] = x[j] == x[j] ? x[j] : 0;
+  }
   // Near 0 only as exact as rounding it to a code asks; -0 may be +0.
   DEVICE f32 quotient(f32 x) const {
-    if (MARGIN == 0) x = x == x ? x : 0;
     x = fminf(fmaxf(x, least), most);
     f32 u = x * inverse;
     return fma_(fma_(-s, u, x), step, u);
@@ -144,12 +159,18 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     f32 u = quotient(x);
     return KIND ? u >= lo && u <= hi : u + shift >= lo - z + shift && u + shift <= hi - z + shift;
   }
-  // The code that shift + v stands for.
-  template <class S> static DEVICE S code_of(f32 v) {
+  template <class S, i32 V> DEVICE Words<S, V> codes(f32 (&x)[V]) const {
+    u32 w[V];
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      x[j] = level(x[j]) + z;
+      w[j] = bits_of(x[j]) - (sizeof(S) == 4 ? bits_of(shift) : 0); // of which the last bits are 0
+      x[j] -= shift;
+    }
     if constexpr (is_float<S>)
-      return Narrow<S>::from(v - shift);
+      return pack_numbers<S>(x);
     else
-      return (S)((i32)bits_of(v) - (i32)bits_of(shift));
+      return pack_words<S>(w);
   }
   // round_float8 of the clamped x / s, by a sum whose last bit is the code's.
   template <i32 KIND> DEVICE f32 float8_of(f32 x) const {
@@ -160,9 +181,15 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     return x == x ? from_bits(bits_of(size + sum - sum) | (bits_of(x) & sign)) : x;
   }
   // The bits of what float8_of makes: scaled, those of an f32 begin as they do.
-  template <i32 KIND> static DEVICE u8 float8_bits(f32 v) {
+  template <i32 KIND> static DEVICE u32 float8_bits(f32 v) {
     u32 b = bits_of(v * power_of_two(-126 - float8_least(KIND), v));
-    return v == v ? (u8)(b >> 24 & 0x80 | b >> (23 - float8_mantissa(KIND)) & 0x7f) : encode_float8(v, KIND);
+    return v == v ? (b >> 24 & 0x80) | (b >> (23 - float8_mantissa(KIND)) & 0x7f) : encode_float8(v, KIND);
+  }
+  template <i32 KIND, class S, i32 V> DEVICE Words<S, V> float8_codes(const f32 (&x)[V]) const {
+    u32 w[V];
+#pragma unroll
+    for (i32 j = 0; j < V; j++) w[j] = float8_bits<KIND>(float8_of<KIND>(x[j]));
+    return pack_words<S>(w);
   }
   // v / s of any v.
   DEVICE f32 divided(f32 v) const {
@@ -189,57 +216,62 @@ template <> struct Holds<i32, f32> {
   typedef f64 type;
 };
 
-template <class A, class B, i32 V> struct MapPack {
-  Pack<A, V> in;
-  Pack<B, V> x;
+// What each_pack loads for a backward.
+template <class A, class B, i32 V> struct Two {
+  Words<A, V> in;
+  Words<B, V> x;
 };
-
-template <class S, class A, class B, i32 V, class F>
-DEVICE void map_pack(const Tensor &t, i64 k, const MapPack<A, B, V> &pack, F f) {
-  Pack<S, V> out;
-#pragma unroll
-  for (i32 j = 0; j < V; j++) out.v[j] = f(pack.in.v[j], pack.x.v[j]);
-  ((Pack<S, V> *)t.data)[k] = out;
-}
 
 // Runs Op over all elements: out[i] = Op::run(in[i], u, parameters of i) with
 // u = x[i] / s where Op divides. A, B, S are the storage types of in, x and
-// out; x is in unless Op is a backward.
+// out; x is in unless Op is a backward. Op::quickly does packs.
 template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
   typedef typename Holds<A, T>::type H;
-  typedef typename Op::template Params<T> P;
-  const i32 V = PackSize<A, B, S>::value;
-  typedef MapPack<A, B, V> In;
-  auto load = [&](i64 k) {
-    In in;
-    in.in = ((const Pack<A, V> *)a.in.data)[k];
-    if (Op::backward) in.x = ((const Pack<B, V> *)a.x.data)[k];
-    return in;
-  };
+  typedef typename Op::template Params<A, T> P;
+  const i32 V = PackSize<A, B, S>::value, each = Op::backward ? tile_each / 2 : tile_each;
+  constexpr bool quick = Op::template quick<A, T> && sizeof(A) <= 4 && sizeof(S) <= 4;
   auto one = [&](const Param<T> &p, A in, B x) {
     T v = Op::backward ? widen<T>(x) : (T)widen<H>(in);
-    return Op::run(widen<H>(in), Op::divides ? p.divide(a.q.reciprocal, v) : v, p);
+    return Narrow<S>::from(Op::run(widen<H>(in), Op::divides ? p.divide(a.q.reciprocal, v) : v, p));
   };
-  each_pack<P>(
-      a.q, a.tiles, load,
-      [&](const P &p, const In &pack, i64 k) {
-        map_pack<S>(a.out, k, pack, [&](A in, B x) {
-          if constexpr (Op::template quick<T>)
-            return Op::template quickly<S>(widen<H>(in), Op::backward ? widen<T>(x) : (T)widen<H>(in), p);
-          else
-            return Narrow<S>::from(one(p, in, x));
-        });
-      },
-      [&](const P &p, const In &pack, i64 k) {
-        map_pack<S>(a.out, k, pack, [&](A in, B x) { return Narrow<S>::from(one(p, in, x)); });
-      });
+  auto run = [&](const P &p, i64 k) {
+    Pack<A, V> in = ((const Pack<A, V> *)a.in.data)[k];
+    Pack<B, V> x;
+    Pack<S, V> out;
+    if (Op::backward) x = ((const Pack<B, V> *)a.x.data)[k];
+#pragma unroll
+    for (i32 j = 0; j < V; j++) out.v[j] = one(p, in.v[j], x.v[j]);
+    ((Pack<S, V> *)a.out.data)[k] = out;
+  };
+  if constexpr (!quick) {
+    each_pack<P, 1>(
+        a.q, a.tiles, [&](i64, i32) { return 0; }, [&](const P &p, i32, i64 first, i32 i) { run(p, first + i); }, run);
+  } else if constexpr (Op::backward) {
+    each_pack<P, each>(
+        a.q, a.tiles,
+        [&](i64 first, i32 i) {
+          Two<A, B, V> two = {(&words_at<A, V>(a.in, first))[i], (&words_at<B, V>(a.x, first))[i]};
+          return two;
+        },
+        [&](const P &p, const Two<A, B, V> &two, i64 first, i32 i) {
+          (&words_at<S, V>(a.out, first))[i] = Op::template quickly<S>(p, two.in, two.x);
+        },
+        run);
+  } else {
+    each_pack<P, each>(
+        a.q, a.tiles, [&](i64 first, i32 i) { return (&words_at<A, V>(a.in, first))[i]; },
+        [&](const P &p, const Words<A, V> &in, i64 first, i32 i) {
+          (&words_at<S, V>(a.out, first))[i] = Op::template quickly<S>(p, in);
+        },
+        run);
+  }
 #pragma unroll 1
   for (i64 i = a.tiles.packs * V + thread_number(); i < a.q.n; i += thread_count()) {
     B x;
     if (Op::backward) x = element<B>(a.x, i);
     Param<T> p;
     p.load(a.q, param_of(a.q, i));
-    element<S>(a.out, i) = Narrow<S>::from(one(p, element<A>(a.in, i), x));
+    element<S>(a.out, i) = one(p, element<A>(a.in, i), x);
   }
 }
 

@@ -3,27 +3,35 @@
 // q = clamp(rint(x / s) + z)
 template <i32 KIND> struct Quantize {
   static constexpr bool backward = false, divides = true;
-  template <class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class T> using Params = Levels<T, KIND != no_float8>;
+  template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class A, class T> using Params = Levels<T, KIND != no_float8>;
   template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return p.template code<KIND>(u); }
-  template <class S> static DEVICE S quickly(f32, f32 x, const Params<f32> &p) {
+  template <class S, class X, i32 V> static DEVICE Words<S, V> quickly(const Params<X, f32> &p, const Words<X, V> &in) {
+    f32 x[V];
+    p.prepare(x, in);
     if constexpr (KIND)
-      return {p.template float8_bits<KIND>(p.template float8_of<KIND>(x))};
+      return p.template float8_codes<KIND, S>(x);
     else
-      return p.template code_of<S>(p.level(x) + p.z);
+      return p.template codes<S>(x);
   }
 };
 
 // dx = inside ? dy / s : +0
 template <i32 KIND> struct QuantizeBackward {
   static constexpr bool backward = true, divides = true;
-  template <class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class T> using Params = Levels<T, 1>;
+  template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
+  template <class A, class T> using Params = Levels<T, 1>;
   template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) {
     return p.template inside<KIND>(u) ? dy / p.s : (T)0;
   }
-  template <class S> static DEVICE S quickly(f32 dy, f32 x, const Levels<f32, 1> &p) {
-    return Narrow<S>::from(p.template within<KIND>(x) ? p.divided(dy) : 0);
+  template <class S, class G, i32 V>
+  static DEVICE Words<S, V> quickly(const Levels<f32, 1> &p, const Words<G, V> &grad, const Words<S, V> &in) {
+    f32 dy[V], x[V];
+    unpack(dy, grad);
+    p.prepare(x, in);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) dy[j] = p.template within<KIND>(x[j]) ? p.divided(dy[j]) : 0;
+    return pack_numbers<S, true>(dy);
   }
 };
 

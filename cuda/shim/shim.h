@@ -50,6 +50,13 @@ unsigned __match_any_sync(unsigned mask, unsigned value);
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
 
+// Bytes of y:x, each chosen by four bits of which the highest is 0.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select) {
+  unsigned long long from = (unsigned long long)y << 32 | x;
+  unsigned to = 0;
+  for (int i = 0; i < 4; i++) to |= (unsigned)(from >> 8 * (select >> 4 * i & 7) & 255) << 8 * i;
+  return to;
+}
 inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
