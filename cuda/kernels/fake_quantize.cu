@@ -5,7 +5,7 @@ template <i32 KIND> struct FakeQuantize {
   static constexpr bool backward = false, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
   template <class A, class T> using Params = Levels<T, KIND != no_float8>;
-  template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return (p.template code<KIND>(u) - p.z) * p.s; }
+  template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return (p.code(u) - p.z) * p.s; }
   template <class S, i32 V> static DEVICE Words<S, V> quickly(const Params<S, f32> &p, const Words<S, V> &in) {
     f32 x[V];
     p.prepare(x, in);
@@ -20,9 +20,7 @@ template <i32 KIND> struct FakeQuantizeBackward {
   static constexpr bool backward = true, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
   template <class A, class T> using Params = Levels<T, 1>;
-  template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) {
-    return p.template inside<KIND>(u) ? dy : (T)0;
-  }
+  template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) { return p.inside(u) ? dy : (T)0; }
   template <class S, i32 V>
   static DEVICE Words<S, V> quickly(const Levels<f32, 1> &p, const Words<S, V> &dy, const Words<S, V> &in) {
     f32 x[V];

@@ -25,7 +25,7 @@ template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
 }
 
 // A code of u = x / s in four bits.
-template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.template code<no_float8>(u) & 15; }
+template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.code(u) & 15; }
 
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;

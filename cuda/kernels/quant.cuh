@@ -59,10 +59,9 @@ template <class T> struct Param {
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }
   DEVICE T divide(bool reciprocal, T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
-  // KIND is float8, so that a kernel's loop need not ask.
-  template <i32 KIND> DEVICE T code(T u) const { return quantized(u, z, lo, hi, KIND); }
-  template <i32 KIND> DEVICE bool inside(T u) const {
-    T t = place(u, KIND);
+  DEVICE T code(T u) const { return quantized(u, z, lo, hi, float8); }
+  DEVICE bool inside(T u) const {
+    T t = place(u, float8);
     return t >= lo && t <= hi;
   }
   // Where u = x / s falls among the codes: to be compared with lo and hi.

@@ -222,25 +222,27 @@ template <class A, class B, i32 V> struct Two {
   Words<B, V> x;
 };
 
-// Runs Op over all elements: out[i] = Op::run(in[i], u, parameters of i) with
-// u = x[i] / s where Op divides. A, B, S are the storage types of in, x and
-// out; x is in unless Op is a backward. Op::quickly does packs.
-template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
+// out[i] = Op::run(in[i], u, parameters of i) with u = x[i] / s where Op divides. A, B, S are
+// the storage types of in, x and out; x is in unless Op is a backward.
+template <class A, class B, class S, class T, class Op>
+DEVICE S map_one(const MapArgs &a, const Param<T> &p, A in, B x) {
   typedef typename Holds<A, T>::type H;
+  T v = Op::backward ? widen<T>(x) : (T)widen<H>(in);
+  return Narrow<S>::from(Op::run(widen<H>(in), Op::divides ? p.divide(a.q.reciprocal, v) : v, p));
+}
+
+// Runs Op over packs, with Op::quickly where it has that.
+template <class A, class B, class S, class T, class Op> DEVICE void map_packs(const MapArgs &a) {
   typedef typename Op::template Params<A, T> P;
   const i32 V = PackSize<A, B, S>::value, each = Op::backward ? tile_each / 2 : tile_each;
   constexpr bool quick = Op::template quick<A, T> && sizeof(A) <= 4 && sizeof(S) <= 4;
-  auto one = [&](const Param<T> &p, A in, B x) {
-    T v = Op::backward ? widen<T>(x) : (T)widen<H>(in);
-    return Narrow<S>::from(Op::run(widen<H>(in), Op::divides ? p.divide(a.q.reciprocal, v) : v, p));
-  };
   auto run = [&](const P &p, i64 k) {
     Pack<A, V> in = ((const Pack<A, V> *)a.in.data)[k];
     Pack<B, V> x;
     Pack<S, V> out;
     if (Op::backward) x = ((const Pack<B, V> *)a.x.data)[k];
 #pragma unroll
-    for (i32 j = 0; j < V; j++) out.v[j] = one(p, in.v[j], x.v[j]);
+    for (i32 j = 0; j < V; j++) out.v[j] = map_one<A, B, S, T, Op>(a, p, in.v[j], x.v[j]);
     ((Pack<S, V> *)a.out.data)[k] = out;
   };
   if constexpr (!quick) {
@@ -265,24 +267,37 @@ template <class A, class B, class S, class T, class Op> DEVICE void map(const Ma
         },
         run);
   }
+}
+
+// Runs Op over what is not in packs.
+template <class A, class B, class S, class T, class Op> DEVICE void map_rest(const MapArgs &a) {
 #pragma unroll 1
-  for (i64 i = a.tiles.packs * V + thread_number(); i < a.q.n; i += thread_count()) {
+  for (i64 i = a.tiles.packs * PackSize<A, B, S>::value + thread_number(); i < a.q.n; i += thread_count()) {
     B x;
     if (Op::backward) x = element<B>(a.x, i);
     Param<T> p;
     p.load(a.q, param_of(a.q, i));
-    element<S>(a.out, i) = one(p, element<A>(a.in, i), x);
+    element<S>(a.out, i) = map_one<A, B, S, T, Op>(a, p, element<A>(a.in, i), x);
   }
 }
 
-// The same for an Op that depends on which codes there are.
+template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
+  map_packs<A, B, S, T, Op>(a);
+  map_rest<A, B, S, T, Op>(a);
+}
+
+// The same for an Op that depends on which codes there are; run asks the parameters.
 template <class A, class B, class S, class T, template <i32> class Op> DEVICE void map_kinds(const MapArgs &a) {
   switch (a.q.float8) {
   case no_float8:
-    return map<A, B, S, T, Op<no_float8>>(a);
+    map_packs<A, B, S, T, Op<no_float8>>(a);
+    break;
   case e4m3:
-    return map<A, B, S, T, Op<e4m3>>(a);
+    map_packs<A, B, S, T, Op<e4m3>>(a);
+    break;
   case e5m2:
-    return map<A, B, S, T, Op<e5m2>>(a);
+    map_packs<A, B, S, T, Op<e5m2>>(a);
+    break;
   }
+  map_rest<A, B, S, T, Op<no_float8>>(a);
 }

@@ -5,7 +5,7 @@ template <i32 KIND> struct Quantize {
   static constexpr bool backward = false, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
   template <class A, class T> using Params = Levels<T, KIND != no_float8>;
-  template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return p.template code<KIND>(u); }
+  template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return quantized(u, p.z, p.lo, p.hi, KIND); }
   template <class S, class X, i32 V> static DEVICE Words<S, V> quickly(const Params<X, f32> &p, const Words<X, V> &in) {
     f32 x[V];
     p.prepare(x, in);
@@ -21,9 +21,7 @@ template <i32 KIND> struct QuantizeBackward {
   static constexpr bool backward = true, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
   template <class A, class T> using Params = Levels<T, 1>;
-  template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) {
-    return p.template inside<KIND>(u) ? dy / p.s : (T)0;
-  }
+  template <class T> static DEVICE T run(T dy, T u, const Param<T> &p) { return p.inside(u) ? dy / p.s : (T)0; }
   template <class S, class G, i32 V>
   static DEVICE Words<S, V> quickly(const Levels<f32, 1> &p, const Words<G, V> &grad, const Words<S, V> &in) {
     f32 dy[V], x[V];
