@@ -192,8 +192,10 @@ func elementBits(dtype tensor.DType, v float64) []byte {
 // special values that definitions must agree on.
 var special = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-40, 3e38, -65504, 0.5, -0.5, 1.5, 2.5}
 
-// value makes one element of an argument. data says how: "plain" has no
-// special values, "hot" prefers one destination; other words mix everything.
+const hotScale = float64(float32(1.3 / 16))
+
+// value makes one element of an argument. data says how: "plain" has no special
+// values, "hot" prefers one destination, one scale and ties; other words mix everything.
 func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plans.Problem) float64 {
 	wild := c.data != "plain" && r.IntN(16) == 0
 	switch {
@@ -235,7 +237,10 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		if wild && r.IntN(4) == 0 {
 			return special[r.IntN(len(special))]
 		}
-		if r.IntN(2) == 0 { // of which few quotients are exact
+		switch {
+		case c.data == "hot":
+			return hotScale
+		case r.IntN(2) == 0: // few quotients by it are exact
 			return math.Ldexp(1+r.Float64(), -4)
 		}
 		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
@@ -251,6 +256,8 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		return r.Float64()*3 - 1.5
 	case wild:
 		return special[r.IntN(len(special))]
+	case c.data == "hot" && name == "x": // quotients that are ties, or next to them
+		return (math.Floor(r.Float64()*64) - 31.5) * hotScale
 	case r.IntN(3) == 0: // ties
 		return (math.Floor(r.Float64()*64) - 32) / 32
 	}
