@@ -8,10 +8,16 @@ struct PackedArgs {
   Tiles tiles;
 };
 
-// 16 bytes of floats, and the bytes of their codes.
-template <class X> struct Packed {
-  static constexpr i32 value = 16 / sizeof(X);
-  typedef Pack<u8, value / 2> Codes;
+// 16 bytes of floats, and their codes.
+template <i32 BYTES> struct Packed;
+template <> struct Packed<1> {
+  typedef u8 Codes;
+};
+template <> struct Packed<2> {
+  typedef u16 Codes;
+};
+template <> struct Packed<4> {
+  typedef u32 Codes;
 };
 
 // A thread makes one byte of codes, or two floats out of one.
@@ -27,23 +33,29 @@ template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
 // A code of u = x / s in four bits.
 template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.code(u) & 15; }
 
+// Codes from words with a code in the last bits of each: the first ones' half bytes are
+// those of even elements.
+template <i32 V> DEVICE u32 pack_halves(const u32 (&w)[V]) {
+  u32 even = w[0], odd = w[1];
+  if constexpr (V >= 4) even = __byte_perm(even, w[2], 0x0040), odd = __byte_perm(odd, w[3], 0x0040);
+  if constexpr (V == 8) {
+    even = __byte_perm(even, __byte_perm(w[4], w[6], 0x0040), 0x5410);
+    odd = __byte_perm(odd, __byte_perm(w[5], w[7], 0x0040), 0x5410);
+  }
+  return (even & 0x0f0f0f0f) | (odd << 4 & 0xf0f0f0f0);
+}
+
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;
-  typedef typename Packed<X>::Codes Codes;
-  const i32 V = Packed<X>::value;
-  auto store = [&](i64 first, i32 i, const u32(&code)[V]) {
-    Codes codes;
-#pragma unroll
-    for (i32 j = 0; j < V / 2; j++) codes.v[j] = (u8)((code[2 * j] & 15) | code[2 * j + 1] << 4);
-    ((Codes *)a.codes.data + first)[i] = codes;
-  };
+  const i32 V = 16 / sizeof(X);
+  typedef typename Packed<V / 2>::Codes Codes;
   auto run = [&](const Levels<T> &p, i64 k) {
     T x[V];
     u32 code[V];
     load_pack<T, X>(x, a.x, k * V);
 #pragma unroll
     for (i32 j = 0; j < V; j++) code[j] = four_bits(p, p.divide(a.q.reciprocal, x[j]));
-    store(k, 0, code);
+    ((Codes *)a.codes.data)[k] = (Codes)pack_halves(code);
   };
   if constexpr (sizeof(T) == 4)
     each_pack<Levels<T>, tile_each>(
@@ -54,7 +66,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
           p.prepare(x, in);
 #pragma unroll
           for (i32 j = 0; j < V; j++) code[j] = bits_of(p.level(x[j]) + p.z);
-          store(first, i, code);
+          ((Codes *)a.codes.data + first)[i] = (Codes)pack_halves(code);
         },
         run);
   else
@@ -73,17 +85,35 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
 
 template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   typedef typename Compute<Y>::type T;
-  typedef typename Packed<Y>::Codes Codes;
-  const i32 V = Packed<Y>::value;
-  auto quickly = [&](const Plain<T> &p, const Codes &codes, i64 first, i32 i) {
+  const i32 V = 16 / sizeof(Y);
+  typedef typename Packed<V / 2>::Codes Codes;
+  auto run = [&](const Param<T> &p, i64 k) {
     T y[V];
 #pragma unroll
-    for (i32 j = 0; j < V; j++) y[j] = ((T)nibble(codes.v[j / 2], j & 1, a.codes.dtype) - p.z) * p.s;
-    store_pack<Y>(a.x, (first + i) * V, y);
+    for (i32 j = 0; j < V; j++) {
+      u8 byte = (u8)(((const Codes *)a.codes.data)[k] >> 8 * (j / 2));
+      y[j] = ((T)nibble(byte, j & 1, a.codes.dtype) - p.z) * p.s;
+    }
+    store_pack<Y>(a.x, k * V, y);
   };
-  each_pack<Plain<T>, tile_each>(
-      a.q, a.tiles, [&](i64 first, i32 i) { return ((const Codes *)a.codes.data + first)[i]; }, quickly,
-      [](const Plain<T> &, i64) {});
+  if constexpr (sizeof(T) == 4) {
+    // Signed codes, less -8, are unsigned ones.
+    const bool is_signed = a.codes.dtype == s4_;
+    each_pack<Values<u8, T>, tile_each>(
+        a.q, a.tiles, [&](i64 first, i32 i) { return ((const Codes *)a.codes.data + first)[i]; },
+        [&](const Values<u8, T> &p, Codes codes, i64 first, i32 i) {
+          u32 w = is_signed ? codes ^ 0x88888888 : codes;
+          f32 y[V], less = is_signed ? 8 : 0;
+#pragma unroll
+          for (i32 j = 0; j < V; j++) y[j] = p.value((j % 2 ? w >> 4 : w) & 0x0f0f0f0f, j / 2, less);
+          (&words_at<Y, V>(a.x, first))[i] = pack_numbers<Y>(y);
+        },
+        run);
+  } else {
+    each_pack<Plain<T>, 1>(
+        a.q, a.tiles, [](i64, i32) { return 0; }, [&](const Plain<T> &p, i32, i64 first, i32 i) { run(p, first + i); },
+        run);
+  }
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u8 byte = element<u8>(a.codes, b);
 #pragma unroll 1
