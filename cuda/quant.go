@@ -33,10 +33,11 @@ type packedArgs struct {
 // tilesArgs is struct Tiles.
 type tilesArgs struct {
 	packs, run, row        int64
-	tiles, runs            uint32
+	tiles, runs, side      uint32
 	logLanes               int32
 	scaleStep, zeroStep    int32
 	pieces, params, groups ratio
+	packsOf                ratio
 }
 
 // ratio is struct Ratio.
@@ -142,8 +143,9 @@ const (
 )
 
 // tiles deals out packs of size elements: as many from the first on as have one
-// parameter each and can move at once between some tensors.
-func (q *quantArgs) tiles(size int64, tensors ...*tensorArg) (t tilesArgs) {
+// parameter each and can move at once between some tensors. quick says that the kernel
+// lends parameters.
+func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tilesArgs) {
 	whole := q.params == 1 || (q.dims == 0 && q.group%size == 0 && q.inner%size == 0)
 	for _, t := range tensors {
 		whole = whole && t.rank == 0
@@ -162,16 +164,20 @@ func (q *quantArgs) tiles(size int64, tensors ...*tensorArg) (t tilesArgs) {
 		t.logLanes++
 	}
 	side := int64(1) << (logWarp - t.logLanes) // runs in a tile
+	if quick && groups == 1 && t.run > 1 && t.run < 16 {
+		side = min(tilePacks/t.run, 1<<logWarp)
+		t.side = uint32(side)
+	}
 	tiles := (runs + side - 1) / side * pieces
 	if max(runs, tiles, q.params) >= 1<<31 {
 		return tilesArgs{} // numbers that a ratio does not divide
 	}
 	t.tiles, t.runs = uint32(tiles), uint32(runs)
-	t.pieces, t.params, t.groups = ratioOf(pieces), ratioOf(q.params), ratioOf(groups)
+	t.pieces, t.params, t.groups, t.packsOf = ratioOf(pieces), ratioOf(q.params), ratioOf(groups), ratioOf(min(t.run, tilePacks))
 	return t
 }
 
-// threads covers tiles and what is left of some items.
+// threads covers tiles, with a warp for each, and what is left of some items.
 func (t *tilesArgs) threads(left int64) geometry {
-	return threads(max(int64(t.tiles)<<logWarp, left))
+	return blocks((max(int64(t.tiles)<<logWarp, min(left, 1<<28))+blockThreads-1)/blockThreads, 1<<31-1)
 }

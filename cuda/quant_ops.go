@@ -30,6 +30,7 @@ func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
 type mapping struct {
 	q                       quantArgs
 	in, x, scale, zero, out int
+	quick                   bool // the kernel has quick steps for types of 32 bits and less
 }
 
 func (m mapping) build(p *Problem, to *Program, kernel int) {
@@ -37,6 +38,7 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 	if m.x >= 0 {
 		size = min(size, packSize(p.Types[m.x]))
 	}
+	quick := m.quick && p.Types[m.in].Size() <= 4 && p.Types[m.out].Size() <= 4
 	to.then(func(r *run) {
 		if m.q.n == 0 {
 			return
@@ -47,7 +49,7 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 		if m.x >= 0 {
 			a.x = tensorOf(&r.args[m.x])
 		}
-		a.tiles = a.q.tiles(size, &a.in, &a.x, &a.out)
+		a.tiles = a.q.tiles(size, quick, &a.in, &a.x, &a.out)
 		launch(r, kernel, a.tiles.threads(a.q.n-a.tiles.packs*size), &a)
 	})
 }
@@ -65,7 +67,7 @@ func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel 
 		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
 		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
 		if columns%2 == 0 { // else rows do not follow one another
-			a.tiles = a.q.tiles(size, &a.codes, &a.x)
+			a.tiles = a.q.tiles(size, p.Types[floats] != tensor.F64, &a.codes, &a.x)
 		}
 		launch(r, k, a.tiles.threads(a.rows*((columns+1)/2)-a.tiles.packs*size/2), &a)
 	})
@@ -122,7 +124,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 
 func buildQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	quantize(p, to, mapping{q: grouped(p).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3})
+	quantize(p, to, mapping{q: grouped(p).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
 	return nil
 }
 
@@ -144,7 +146,8 @@ func buildQuantizeBackward(p *Problem, to *Program) error {
 
 func buildDequantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[3].Compute()
-	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	codes := p.Types[0]
+	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: codes.IsInt() && codes.Size() <= 2}
 	if p.Types[0].Packed() {
 		m.buildPacked(p, to, 0, 3, "dequantize_packed")
 	} else {
@@ -155,7 +158,7 @@ func buildDequantize(p *Problem, to *Program) error {
 
 func buildFakeQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
 	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
 	return nil
 }
@@ -209,7 +212,7 @@ func chooseQParams(p *Problem, to *Program, scale, zero int) {
 // buildDynamicQuantize chooses parameters, then quantizes with them.
 func buildDynamicQuantize(p *Problem, to *Program) error {
 	chooseQParams(p, to, 2, 3)
-	quantize(p, to, mapping{q: grouped(p), in: 0, x: -1, scale: 2, zero: 3, out: 1})
+	quantize(p, to, mapping{q: grouped(p), in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
 	return nil
 }
 

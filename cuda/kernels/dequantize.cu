@@ -22,7 +22,7 @@ struct DequantizeBackward {
 };
 
 #define DEQUANTIZE(Y, Q) \
-  KERNEL_FIT(dequantize_##Q##_##Y, MapArgs, 4) { map<Q, Y, Y, Compute<Y>::type, Dequantize>(a); }
+  KERNEL_FIT(dequantize_##Q##_##Y, MapArgs, 6) { map<Q, Y, Y, Compute<Y>::type, Dequantize>(a); }
 #define DEQUANTIZE_BACKWARD(Y) \
   KERNEL_FIT(dequantize_backward_##Y, MapArgs, 4) { map<Y, Y, Y, Compute<Y>::type, DequantizeBackward>(a); }
 

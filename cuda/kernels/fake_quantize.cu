@@ -33,7 +33,7 @@ template <i32 KIND> struct FakeQuantizeBackward {
 };
 
 #define FAKE_QUANTIZE(X)                                                                               \
-  KERNEL_FIT(fake_quantize_##X, MapArgs, 4) { map_kinds<X, X, X, Compute<X>::type, FakeQuantize>(a); } \
+  KERNEL_FIT(fake_quantize_##X, MapArgs, 5) { map_kinds<X, X, X, Compute<X>::type, FakeQuantize>(a); } \
   KERNEL_FIT(fake_quantize_backward_##X, MapArgs, 4) { map_kinds<X, X, X, Compute<X>::type, FakeQuantizeBackward>(a); }
 
 EACH_FLOAT(FAKE_QUANTIZE)

@@ -17,53 +17,89 @@ struct Ratio {
 
 // How packs of elements are shared out that come in runs of one parameter. A warp does a
 // tile at a time: up to tile_packs packs of a long run, or several short runs side by side.
-// Each run has 1 << log_lanes of its lanes.
+// Each run has 1 << log_lanes of its lanes, or all lanes have packs of any of side runs.
 struct Tiles {
   i64 packs, run, row; // packs: of all, of a run, of a row of q.groups runs, the last of which may be shorter
-  u32 tiles, runs;
+  u32 tiles, runs, side;
   i32 log_lanes, scale_step, zero_step; // steps: elements from a parameter to the next
-  Ratio pieces, params, groups; // tiles of a run; parameters; runs of a row
+  Ratio pieces, params, groups, packs_of; // tiles of a run; parameters; runs of a row; packs of a run
 };
 const i32 log_warp = 5, warp = 1 << log_warp, tile_each = 4, tile_packs = warp * tile_each;
 
+// The parameters of a run.
+template <class P> DEVICE void load_run(P &p, const Quant &q, const Tiles &t, u32 number) {
+  i64 c = number - t.params.of(number) * t.params.by;
+  p.load_at(q, c * t.scale_step, c * t.zero_step);
+}
+
+// each_pack of side runs, of which each lane has the parameters of one, which it lends.
+template <class P, class Load, class Quickly, class Run>
+DEVICE void each_pack_aside(const Quant &q, const Tiles &t, u32 tile, Load load, Quickly quickly, Run run) {
+  const u32 lane = threadIdx.x % warp, all = 0xffffffff;
+  const u32 number = tile * t.side, runs = t.runs - number < t.side ? t.runs - number : t.side;
+  const i64 first = number * t.run + lane;
+  const i32 left = (i32)(runs * (u32)t.run) - (i32)lane;
+  decltype(load(first, 0)) in[tile_each];
+#pragma unroll
+  for (i32 e = 0; e < tile_each; e++) {
+    if (e * warp < left) in[e] = load(first, e * warp);
+  }
+  P own;
+  load_run(own, q, t, number + (lane < runs ? lane : 0));
+  if (!__any_sync(all, !own.quick)) {
+#pragma unroll
+    for (i32 e = 0; e < tile_each; e++) {
+      P p = own.lent(t.packs_of.of(e * warp + lane));
+      if (e * warp < left) quickly(p, in[e], first, e * warp);
+    }
+  } else {
+#pragma unroll 1
+    for (i32 e = 0; e < tile_each; e++) {
+      P p = own.lent(t.packs_of.of(e * warp + lane));
+      if (e * warp < left) run(p, first + e * warp);
+    }
+  }
+}
+
 // Calls quickly(parameters, load(first, i), first, i) for every pack first + i, or run where
-// the parameters, a P, are not quick. A thread loads EACH packs before it uses any.
+// the parameters, a P, are not quick. There is a warp for each tile; a thread loads EACH
+// packs before it uses any.
 template <class P, i32 EACH, class Load, class Quickly, class Run>
 DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
-  const u32 lane = threadIdx.x % warp, step = (u32)(thread_count() / warp);
+  const u32 tile = (u32)(thread_number() / warp), lane = threadIdx.x % warp;
   const i32 lanes = 1 << t.log_lanes;
+  if (tile >= t.tiles) return;
+  if constexpr (EACH == tile_each) {
+    if (t.side) return each_pack_aside<P>(q, t, tile, load, quickly, run);
+  }
+  u32 piece = t.pieces.of(tile), number = (piece << (log_warp - t.log_lanes)) + (lane >> t.log_lanes);
+  if (number >= t.runs) return;
+  i64 at = (i64)(tile - piece * t.pieces.by) * tile_packs + (lane & (lanes - 1)), first = number * t.run + at;
+  i64 rest = t.run - at;
+  if (q.groups > 1) {
+    u32 row = t.groups.of(number);
+    i64 before = (number - row * t.groups.by) * t.run;
+    first = row * t.row + before + at;
+    rest = before + t.run > t.row ? t.row - before - at : rest;
+  }
+  const i32 left = rest < tile_packs ? (i32)rest : tile_packs;
+  P p;
 #pragma unroll 1
-  for (u32 tile = (u32)(thread_number() / warp); tile < t.tiles; tile += step) {
-    u32 piece = t.pieces.of(tile), number = (piece << (log_warp - t.log_lanes)) + (lane >> t.log_lanes);
-    if (number >= t.runs) continue;
-    i64 at = (i64)(tile - piece * t.pieces.by) * tile_packs + (lane & (lanes - 1)), first = number * t.run + at;
-    i64 rest = t.run - at;
-    if (q.groups > 1) {
-      u32 row = t.groups.of(number);
-      i64 before = (number - row * t.groups.by) * t.run;
-      first = row * t.row + before + at;
-      rest = before + t.run > t.row ? t.row - before - at : rest;
+  for (i32 j = 0; j < tile_each; j += EACH) {
+    decltype(load(first, 0)) in[EACH];
+#pragma unroll
+    for (i32 e = 0; e < EACH; e++) {
+      if ((j + e) * lanes < left) in[e] = load(first, (j + e) * lanes);
     }
-    const i32 left = rest < tile_packs ? (i32)rest : tile_packs;
-    i64 c = number - t.params.of(number) * t.params.by;
-    P p;
-#pragma unroll 1
-    for (i32 j = 0; j < tile_each; j += EACH) {
-      decltype(load(first, 0)) in[EACH];
+    if (j == 0) load_run(p, q, t, number);
+    if (p.quick) {
 #pragma unroll
       for (i32 e = 0; e < EACH; e++) {
-        if ((j + e) * lanes < left) in[e] = load(first, (j + e) * lanes);
+        if ((j + e) * lanes < left) quickly(p, in[e], first, (j + e) * lanes);
       }
-      if (j == 0) p.load_at(q, c * t.scale_step, c * t.zero_step);
-      if (p.quick) {
-#pragma unroll
-        for (i32 e = 0; e < EACH; e++) {
-          if ((j + e) * lanes < left) quickly(p, in[e], first, (j + e) * lanes);
-        }
-      } else { // it loads them again, so that this is code for one
+    } else { // it loads them again, so that this is code for one
 #pragma unroll 1
-        for (i32 e = j; e < j + EACH && e * lanes < left; e++) run(p, first + e * lanes);
-      }
+      for (i32 e = j; e < j + EACH && e * lanes < left; e++) run(p, first + e * lanes);
     }
   }
 }

@@ -35,6 +35,13 @@ template <class Q> struct Values<Q, f32, true> : Param<f32> {
     base = unit + code_bias<Q> + z;
     quick = abs_(z) <= 1 << 20 && s - s == 0;
   }
+  DEVICE Values lent(u32 lane) const {
+    Values p = *this;
+    p.s = __shfl_sync(0xffffffff, s, lane);
+    p.z = __shfl_sync(0xffffffff, z, lane);
+    p.base = unit + code_bias<Q> + p.z;
+    return p;
+  }
   // The value of code j in a word of them, less so much.
   DEVICE f32 value(u32 word, i32 j, f32 less = 0) const {
     u32 select = sizeof(Q) == 1 ? 0x7440 + j : j ? 0x7432 : 0x7410;
@@ -67,10 +74,23 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     Param<f32>::load_at(q, scale, zero);
     inverse = 1 / s;
     step = q.reciprocal ? 0 : inverse;
-    least = (lo - z - MARGIN) * s;
-    most = (hi - z + MARGIN) * s;
+    bound();
     quick = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large;
     if (float8) quick = quick && lo < 0 && hi > 0; // no bound takes a zero's sign
+  }
+  DEVICE void bound() {
+    least = (lo - z - MARGIN) * s;
+    most = (hi - z + MARGIN) * s;
+  }
+  // The parameters that another lane of the warp has.
+  DEVICE Levels lent(u32 lane) const {
+    Levels p = *this;
+    p.s = __shfl_sync(0xffffffff, s, lane);
+    p.z = __shfl_sync(0xffffffff, z, lane);
+    p.inverse = __shfl_sync(0xffffffff, inverse, lane);
+    p.step = step == 0 ? 0 : p.inverse;
+    p.bound();
+    return p;
   }
   // Unpacks numbers and, without a MARGIN, makes NaNs 0.
   template <class X, i32 V> DEVICE void prepare(f32 (&x)[V], const Words<X, V> &in) const {
@@ -119,7 +139,7 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
   // The bits of what float8_of makes: scaled, those of an f32 begin as they do.
   template <i32 KIND> static DEVICE u32 float8_bits(f32 v) {
     u32 b = bits_of(v * power_of_two(-126 - float8_least(KIND), v));
-    return v == v ? (b >> 24 & 0x80) | (b >> (23 - float8_mantissa(KIND)) & 0x7f) : encode_float8(v, KIND);
+    return v == v ? (b >> 24 & 0x80) | (b >> (23 - float8_mantissa(KIND)) & 0x7f) : KIND == e4m3 ? 0x7f : 0x7e;
   }
   template <i32 KIND, class S, i32 V> DEVICE Words<S, V> float8_codes(const f32 (&x)[V]) const {
     u32 w[V];

@@ -34,7 +34,7 @@ template <i32 KIND> struct QuantizeBackward {
 };
 
 #define QUANTIZE(X, Q) \
-  KERNEL_FIT(quantize_##X##_##Q, MapArgs, 4) { map<X, X, Q, Compute<X>::type, Quantize<Float8<Q>::kind>>(a); }
+  KERNEL_FIT(quantize_##X##_##Q, MapArgs, 5) { map<X, X, Q, Compute<X>::type, Quantize<Float8<Q>::kind>>(a); }
 #define QUANTIZE_BACKWARD(X, G) \
   KERNEL_FIT(quantize_backward_##G##_##X, MapArgs, 4) { map_kinds<G, X, X, Compute<X>::type, QuantizeBackward>(a); }
 

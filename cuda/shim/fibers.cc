@@ -162,16 +162,26 @@ bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsig
 void __syncthreads() { wait_at(at_block); }
 void __syncwarp() { wait_at(at_warp); }
 
+// Shows a value to the warp; peek(lane) is what a lane shows, until done.
+struct Shown {
+  int self, warp;
+  Shown(unsigned mask, unsigned value) : self(current->thread), warp(self / 32 * 32) {
+    if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
+    block.slot[self] = value;
+    wait_at(at_warp);
+  }
+  unsigned peek(int lane) { return block.slot[warp + (lane & 31)]; }
+  ~Shown() { wait_at(at_warp); }
+};
+
 unsigned __match_any_sync(unsigned mask, unsigned value) {
-  int self = current->thread, warp = self / 32 * 32;
-  if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
-  block.slot[self] = value;
-  wait_at(at_warp);
+  Shown shown(mask, value);
   unsigned peers = 0;
-  for (int t = 0; t < 32; t++) peers |= (unsigned)(block.slot[warp + t] == value) << t;
-  wait_at(at_warp);
+  for (int t = 0; t < 32; t++) peers |= (unsigned)(shown.peek(t) == value) << t;
   return peers;
 }
+
+unsigned shuffle(unsigned mask, unsigned value, int lane) { return Shown(mask, value).peek(lane); }
 
 void __trap() {
   block.trapped = true;

@@ -46,6 +46,15 @@ extern const char *shim_running; // the kernel that runs, for messages
 void __syncthreads();
 void __syncwarp();
 unsigned __match_any_sync(unsigned mask, unsigned value);
+unsigned shuffle(unsigned mask, unsigned value, int lane);
+inline float __shfl_sync(unsigned mask, float value, int lane) {
+  unsigned b;
+  memcpy(&b, &value, 4);
+  b = shuffle(mask, b, lane);
+  memcpy(&value, &b, 4);
+  return value;
+}
+inline bool __any_sync(unsigned mask, bool vote) { return __match_any_sync(mask, vote) != mask || vote; }
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
