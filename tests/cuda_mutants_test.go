@@ -14,7 +14,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-128 qmax=127"},
 	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
 	{"quant_quick.cuh", "q.reciprocal ? 0 : inverse", "0", "quantize", "quantize_per_token x=f32[20,520] q=s8 qmin=-128 qmax=127"},
-	{"quant_quick.cuh", "if (sum == sum) return;", "return;", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
+	{"quant_quick.cuh", "return sum != sum;", "return false;", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "exponent > normal ? exponent : normal", "exponent", "quantize", "quantize_per_token x=f32[20,520] zero_point=none q=f8e4m3 qmin=-448 qmax=448"},
 	{"quant_quick.cuh", "bits_of(u) | (bits_of(v) & 1u << 31)", "bits_of(u)", "quantize", "quantize_per_token_backward grad_output=f32[20,520] qmin=-8 qmax=7"},
 	{"quant_map.cuh", "(lane >> t.log_lanes)", "0", "quantize", "quantize_per_token x=f32[20,60] q=s8 qmin=-128 qmax=127"},

@@ -9,8 +9,12 @@ template <i32 KIND> struct FakeQuantize {
   template <class S, i32 V> static DEVICE Words<S, V> quickly(const Params<S, f32> &p, const Words<S, V> &in) {
     f32 x[V];
     p.prepare(x, in);
+    if constexpr (KIND) {
+      p.template float8_values<KIND>(x);
+    } else {
 #pragma unroll
-    for (i32 j = 0; j < V; j++) x[j] = (KIND ? p.template float8_of<KIND>(x[j]) : p.level(x[j]) - p.shift) * p.s;
+      for (i32 j = 0; j < V; j++) x[j] = (p.level(x[j]) - p.shift) * p.s;
+    }
     return pack_numbers<S, KIND != no_float8>(x);
   }
 };

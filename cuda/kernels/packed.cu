@@ -127,6 +127,6 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
 }
 
 #define PACKED(X)                                                           \
-  KERNEL_FIT(quantize_packed_##X, PackedArgs, 5) { quantize_packed<X>(a); } \
+  KERNEL_FIT(quantize_packed_##X, PackedArgs, 4) { quantize_packed<X>(a); } \
   KERNEL_FIT(dequantize_packed_##X, PackedArgs, 5) { dequantize_packed<X>(a); }
 EACH_FLOAT(PACKED)

@@ -55,6 +55,13 @@ template <class Q> struct Values<Q, f32, true> : Param<f32> {
   }
 };
 
+template <i32 V> DEVICE bool may_have_nan(const f32 (&x)[V]) {
+  f32 sum = x[0];
+#pragma unroll
+  for (i32 j = 1; j < V; j++) sum += x[j];
+  return sum != sum;
+}
+
 // Parameters that make whole steps of x / s.
 template <class T, i32 MARGIN = 0> struct Levels : Param<T> {
   static constexpr bool quick = false;
@@ -95,11 +102,7 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
   // Unpacks numbers and, without a MARGIN, makes NaNs 0.
   template <class X, i32 V> DEVICE void prepare(f32 (&x)[V], const Words<X, V> &in) const {
     unpack(x, in);
-    if (MARGIN) return;
-    f32 sum = x[0];
-#pragma unroll
-    for (i32 j = 1; j < V; j++) sum += x[j];
-    if (sum == sum) return; // none is a NaN
+    if (MARGIN || !may_have_nan(x)) return;
 #pragma unroll
     for (i32 j = 0; j < V; j++) x[j] = x[j] == x[j] ? x[j] : 0;
   }
@@ -128,24 +131,34 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     else
       return pack_words<S>(w);
   }
-  // round_float8 of the clamped x / s, by a sum whose last bit is the code's.
-  template <i32 KIND> DEVICE f32 float8_of(f32 x) const {
-    const u32 sign = 1u << 31, normal = (u32)(float8_least(KIND) + 127) << 23;
-    f32 size = abs_(fminf(fmaxf(quotient(x), lo), hi));
-    u32 exponent = bits_of(size) & 0x7f800000;
+  // The size of round_float8 of the clamped x / s, by a sum whose last bit is the code's.
+  template <i32 KIND> DEVICE f32 float8_size(f32 x) const {
+    const u32 normal = (u32)(float8_least(KIND) + 127) << 23;
+    f32 u = fminf(fmaxf(quotient(x), lo), hi);
+    u32 exponent = bits_of(u) & 0x7f800000;
     f32 sum = from_bits((exponent > normal ? exponent : normal) + ((u32)(23 - float8_mantissa(KIND)) << 23));
-    return x == x ? from_bits(bits_of(size + sum - sum) | (bits_of(x) & sign)) : x;
-  }
-  // The bits of what float8_of makes: scaled, those of an f32 begin as they do.
-  template <i32 KIND> static DEVICE u32 float8_bits(f32 v) {
-    u32 b = bits_of(v * power_of_two(-126 - float8_least(KIND), v));
-    return v == v ? (b >> 24 & 0x80) | (b >> (23 - float8_mantissa(KIND)) & 0x7f) : KIND == e4m3 ? 0x7f : 0x7e;
+    return abs_(u) + sum - sum;
   }
   template <i32 KIND, class S, i32 V> DEVICE Words<S, V> float8_codes(const f32 (&x)[V]) const {
     u32 w[V];
 #pragma unroll
-    for (i32 j = 0; j < V; j++) w[j] = float8_bits<KIND>(float8_of<KIND>(x[j]));
+    for (i32 j = 0; j < V; j++) { // the bits of a size, scaled, begin as those of an f32 do
+      u32 b = bits_of(float8_size<KIND>(x[j]) * power_of_two(-126 - float8_least(KIND), s));
+      w[j] = b >> (23 - float8_mantissa(KIND)) | (bits_of(x[j]) >> 24 & 0x80);
+    }
+    if (may_have_nan(x)) {
+#pragma unroll
+      for (i32 j = 0; j < V; j++) w[j] = x[j] == x[j] ? w[j] : KIND == e4m3 ? 0x7f : 0x7e;
+    }
     return pack_words<S>(w);
+  }
+  template <i32 KIND, i32 V> DEVICE void float8_values(f32 (&x)[V]) const {
+    const bool nan = may_have_nan(x);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      f32 v = from_bits(bits_of(float8_size<KIND>(x[j])) | (bits_of(x[j]) & 1u << 31)) * s;
+      x[j] = nan && x[j] != x[j] ? x[j] : v;
+    }
   }
   // v / s of any v.
   DEVICE f32 divided(f32 v) const {
