@@ -80,6 +80,8 @@ type stripeArgs struct {
 	reductions, blocks, longest int64
 	partial                     uint64
 	logChannels, interleaved    int32
+	lanes                       uint64
+	logThreads, _               int32
 }
 
 const (

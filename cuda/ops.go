@@ -16,15 +16,15 @@ var Ops = []Op{
 		return append(forTypes("dequantize", anyCodes, floats), forTypes("dequantize_packed", floats)...)
 	}, buildDequantize},
 	{"dequantize_backward", func() []string {
-		return append(forTypes("dequantize_backward", floats), withFold(forTypes("dequantize_sums", floats))...)
+		return append(forTypes("dequantize_backward", floats), rowNames(forTypes("dequantize_sums", floats))...)
 	}, buildDequantizeBackward},
 	{"fake_quantize", func() []string { return forTypes("fake_quantize", floats) }, buildFakeQuantize},
 	{"fake_quantize_backward", func() []string {
-		return append(forTypes("fake_quantize_backward", floats), withFold(forTypes("fake_quantize_sums", floats))...)
+		return append(forTypes("fake_quantize_backward", floats), rowNames(forTypes("fake_quantize_sums", floats))...)
 	}, buildFakeQuantizeBackward},
-	{"choose_qparams", func() []string { return withFold(forTypes("choose_qparams", floats)) }, buildChooseQParams},
+	{"choose_qparams", func() []string { return rowNames(forTypes("choose_qparams", floats)) }, buildChooseQParams},
 	{"dynamic_quantize", func() []string {
-		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), withFold(forTypes("choose_qparams", floats))...)
+		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), rowNames(forTypes("choose_qparams", floats))...)
 	}, buildDynamicQuantize},
 	{"embedding", func() []string { return append(forTypes("embedding", floats), "embedding_check") }, buildEmbedding},
 	{"embedding_renorm", func() []string {

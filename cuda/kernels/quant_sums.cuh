@@ -2,7 +2,7 @@
 #pragma once
 #include "packed.cuh"
 #include "quant.cuh"
-#include "stripe.cuh"
+#include "rows.cuh"
 
 // The elements of one parameter, by their position in row-major order.
 struct Members {
@@ -74,15 +74,45 @@ template <class F> struct ParamChannel : Members {
   Param<F> p;
 };
 
-template <class F> DEVICE ParamChannel<F> param_channel(const QuantSumArgs &a, i64 c) {
-  ParamChannel<F> ch;
-  (Members &)ch = members_of(a.q, c);
-  ch.p.load(a.q, c);
-  return ch;
-}
+// Goes through the elements of a parameter in steps. (row, column) is a
+// position, where parameters are rows of runs.
+template <i32 STEP, bool PLAIN> struct MemberWalk {
+  const Quant &q;
+  const Members &m;
+  i64 position, column, place, stride, down;
+
+  DEVICE MemberWalk(const QuantSumArgs &a, const Members &members, i64 from) : q(a.q), m(members), position(from) {
+    i64 row = m.total == m.width ? 0 : div_(from, m.width), rows = m.total == m.width ? 0 : div_(STEP, m.width);
+    column = from - row * m.width;
+    place = m.base + row * m.pitch + column;
+    down = STEP - rows * m.width; // columns further on
+    stride = rows * m.pitch + down;
+    if (!PLAIN) place = member<false>(q, m, from);
+  }
+  DEVICE i64 at() const { return place; }
+  DEVICE void next() {
+    if (!PLAIN) {
+      place = member<false>(q, m, position += STEP);
+      return;
+    }
+    place += stride;
+    column += down;
+    if (column < m.width) return;
+    column -= m.width;
+    place += m.pitch - m.width;
+  }
+};
 
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
+
+// V neighbours of a tensor.
+template <class S, i32 V, bool PLAIN> DEVICE Pack<S, V> pack_at(const Tensor &t, i64 i) {
+  return *(const Pack<S, V> *)((const S *)t.data + plain_offset<PLAIN>(t, i));
+}
+template <bool PLAIN, class S, i32 V> DEVICE void put_pack(const Tensor &t, i64 i, const Pack<S, V> &p) {
+  *(Pack<S, V> *)((S *)t.data + plain_offset<PLAIN>(t, i)) = p;
+}
 
 // A code, for dequantize: of i32 its bits, where T does not hold it.
 template <bool PLAIN, class T> DEVICE T code_at(const QuantSumArgs &a, i64 i) {
@@ -92,7 +122,45 @@ template <bool PLAIN, class T> DEVICE T code_at(const QuantSumArgs &a, i64 i) {
 }
 
 // What code_at gives, less the zero point.
-DEVICE f32 less_zero(const QuantSumArgs &a, f32 q, f32 z) {
+DEVICE f32 code_less_zero(const QuantSumArgs &a, f32 q, f32 z) {
   return a.x.dtype == i32_ ? (f32)((f64)(i32)bits_of(q) - (f64)z) : q - z;
 }
-DEVICE f64 less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
+DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
+
+// V codes of a byte, or of half of one, or none, as they lie in memory.
+template <class T, i32 V> struct Codes {
+  Pack<u8, V> bytes;
+
+  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
+    const u8 *codes = (const u8 *)a.x.data;
+    if (a.x.dtype == s4_ || a.x.dtype == u4_)
+      *(Pack<u8, V / 2> *)&bytes = *(const Pack<u8, V / 2> *)(codes + at / 2);
+    else if (a.x.dtype != none_)
+      bytes = *(const Pack<u8, V> *)(codes + at);
+  }
+  DEVICE T less_zero(const QuantSumArgs &a, i32 j, T z) const {
+    u8 code = bytes.v[j];
+    switch (a.x.dtype) {
+    case s8_:
+      return (T)(s8)code - z;
+    case u8_:
+      return (T)code - z;
+    case s4_:
+    case u4_:
+      return (T)nibble(bytes.v[j / 2], j % 2, a.x.dtype) - z;
+    case f8e4m3_:
+      return (T)decode_float8(code, e4m3) - z;
+    case f8e5m2_:
+      return (T)decode_float8(code, e5m2) - z;
+    }
+    return 0;
+  }
+};
+
+// A code of any type: of i32 its bits, where T does not hold it.
+template <class T> struct Codes<T, 1> {
+  T code;
+
+  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { code = code_at<PLAIN, T>(a, at); }
+  DEVICE T less_zero(const QuantSumArgs &a, i32, T z) const { return code_less_zero(a, code, z); }
+};

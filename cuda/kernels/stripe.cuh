@@ -21,6 +21,8 @@ struct Stripe {
   void *partial; // [reductions][blocks][SUMS], where blocks > 1
   i32 log_channels; // of the number of reductions per tile
   i32 interleaved; // neighbours in memory belong to neighbouring reductions
+  void *lanes; // [blocks][lanes][reductions][SUMS], for rows.cuh's columns
+  i32 log_threads, pad; // of the number of threads that share a reduction in its rows
 };
 
 // A Job says what is reduced:

@@ -46,6 +46,8 @@ extern const char *shim_running; // the kernel that runs, for messages
 void __syncthreads();
 void __syncwarp();
 unsigned __match_any_sync(unsigned mask, unsigned value);
+float __shfl_down_sync(unsigned mask, float value, unsigned by);
+double __shfl_down_sync(unsigned mask, double value, unsigned by);
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers

@@ -1,0 +1,167 @@
+// Stripe order without shared memory. Threads own lanes and keep their sums in
+// registers; each asks for what it adds several steps ahead.
+//
+// rows: threads of a warp share a reduction; a thread takes V positions that are
+// neighbours in memory, and those 64 further on. For positions that lie in runs.
+// columns: a thread takes one lane of V reductions that are neighbours in memory,
+// whose positions are as far apart as there are reductions.
+#pragma once
+#include "stripe.cuh"
+
+// A Job says what is reduced:
+//   Args (with a Stripe named stripe), T, SUMS per reduction
+//   Channel: what its terms need; from start(args, reduction), which sets total, the number of
+//     positions, and what Walk needs, and ready(args, reduction, channel), which loads the rest
+//   Walk<STEP, PLAIN>: from (args, channel, position); at(): where the position is; next(): STEP further on
+//   In<V>: inputs of V elements, from load<V, PLAIN>(args, place)
+//   add<V, PLAIN>(args, channels, place, in, sums[SUMS][V]): adds their terms, and stores what is made of each;
+//     channels are one of them all, or one of each
+//   join(which, a, b): adds two sums, or whatever Stripe is used for
+//   finish(args, reduction, sums)
+
+// How many steps a thread asks ahead.
+template <class Job, i32 V, bool PLAIN> struct Ahead {
+  static constexpr i32 value = !PLAIN ? 2 : V == 1 ? 8 : 4;
+};
+
+template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename Job::Args &a) {
+  typedef typename Job::T T;
+  typedef typename Job::template In<V> In;
+  // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
+  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS;
+  const Stripe &s = a.stripe;
+  const i32 threads = 1 << s.log_threads, self = threadIdx.x & (threads - 1);
+  const i64 warp = threadIdx.x / 32 * 32;
+  for (i64 from = 0;; from += gridDim.x) {
+    const i64 first = (from + blockIdx.x) * blockDim.x + warp; // of the warp's threads, which stay together
+    if (first >> s.log_threads >= s.reductions * s.blocks) return;
+    const i64 w = (first + (threadIdx.x & 31)) >> s.log_threads, c = s.blocks == 1 ? w : div_(w, s.blocks);
+    const bool here = c < s.reductions;
+    const i64 start = (w - c * s.blocks) * stripe_block;
+    T sums[turns][S][V];
+#pragma unroll
+    for (i32 n = 0; n < turns * S * V; n++) sums[n / (S * V)][n / V % S][n % V] = 0;
+    if (here) {
+      typename Job::Channel ch[1];
+      ch[0] = Job::start(a, c);
+      const i32 count = (i32)(ch[0].total - start < stripe_block ? ch[0].total - start : stripe_block);
+      typename Job::template Walk<stripe_lanes / turns, PLAIN> walk(a, ch[0], start + self * V);
+      i64 at[ahead];
+      In in[ahead];
+#pragma unroll
+      for (i32 u = 0; u < ahead; u++) {
+        at[u] = walk.at();
+        if (self * V + u * step < count) in[u] = Job::template load<V, PLAIN>(a, at[u]);
+        walk.next();
+      }
+      Job::ready(a, c, ch[0]);
+#pragma unroll 1
+      for (i32 p = self * V; p < count; p += ahead * step) {
+#pragma unroll
+        for (i32 u = 0; u < ahead; u++) {
+          if (p + u * step < count) Job::template add<V, PLAIN>(a, ch, at[u], in[u], sums[u % turns]);
+          at[u] = walk.at();
+          if (p + (ahead + u) * step < count) in[u] = Job::template load<V, PLAIN>(a, at[u]);
+          walk.next();
+        }
+      }
+    }
+    // The lanes' tree: a lane's distance is that of threads times V.
+#pragma unroll
+    for (i32 k = 0; k < S; k++) {
+#pragma unroll
+      for (i32 j = 0; j < V; j++) {
+        if (turns == 2) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[turns - 1][k][j]);
+        for (i32 half = threads / 2; half > 0; half /= 2)
+          sums[0][k][j] = Job::join(k, sums[0][k][j], __shfl_down_sync(0xffffffffu, sums[0][k][j], half));
+      }
+#pragma unroll
+      for (i32 half = V / 2; half > 0; half /= 2) {
+        for (i32 j = 0; j < half; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + half]);
+      }
+    }
+    if (!here || self != 0) continue;
+    T total[S];
+#pragma unroll
+    for (i32 k = 0; k < S; k++) total[k] = sums[0][k][0];
+    if (s.blocks == 1)
+      Job::finish(a, c, total);
+    else
+      for (i32 k = 0; k < S; k++) ((T *)s.partial)[w * S + k] = total[k];
+  }
+}
+
+// Leaves the lanes' sums in s.lanes, [blocks][lanes][reductions][SUMS].
+template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args &a) {
+  typedef typename Job::T T;
+  typedef typename Job::template In<V> In;
+  const i32 ahead = Ahead<Job, V, true>::value, S = Job::SUMS;
+  const Stripe &s = a.stripe;
+  const i64 packs = s.reductions / V, step = stripe_lanes * s.reductions;
+  for (i64 w = thread_number(); w < packs * stripe_lanes * s.blocks; w += thread_count()) {
+    const i64 row = div_(w, packs), c = (w - row * packs) * V, block = row / stripe_lanes, lane = row % stripe_lanes;
+    const i64 start = block * stripe_block + lane;
+    const i64 left = s.longest - block * stripe_block;
+    const i32 count = (i32)(left < stripe_block ? left : stripe_block);
+    i64 at = start * s.reductions + c;
+    In in[ahead];
+#pragma unroll
+    for (i32 u = 0; u < ahead; u++) {
+      if (lane + u * stripe_lanes < count) in[u] = Job::template load<V, true>(a, at + u * step);
+    }
+    typename Job::Channel ch[V];
+#pragma unroll
+    for (i32 j = 0; j < V; j++) Job::ready(a, c + j, ch[j]);
+    T sums[S][V];
+#pragma unroll
+    for (i32 n = 0; n < S * V; n++) sums[n / V][n % V] = 0;
+#pragma unroll 1
+    for (i32 p = (i32)lane; p < count; p += ahead * stripe_lanes) {
+#pragma unroll
+      for (i32 u = 0; u < ahead; u++) {
+        if (p + u * stripe_lanes < count) Job::template add<V, true>(a, ch, at, in[u], sums);
+        if (p + (ahead + u) * stripe_lanes < count) in[u] = Job::template load<V, true>(a, at + ahead * step);
+        at += step;
+      }
+    }
+    T *to = (T *)s.lanes + (row * s.reductions + c) * S;
+#pragma unroll
+    for (i32 n = 0; n < S * V; n++) to[n] = sums[n % S][n / S];
+  }
+}
+
+// Folds what stripe_columns left: of a warp's threads each has 8 lanes of one
+// of 4 reductions, lane l, l + 8, ...
+template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) {
+  typedef typename Job::T T;
+  const i32 each = 8, channels = 32 / (stripe_lanes / each), S = Job::SUMS;
+  const Stripe &s = a.stripe;
+  const i64 groups = (s.reductions + channels - 1) / channels;
+  const i32 channel = threadIdx.x % channels, lane = threadIdx.x % 32 / channels;
+  for (i64 w = thread_number() / 32; w < groups * s.blocks; w += thread_count() / 32) {
+    const i64 block = div_(w, groups), c = (w - block * groups) * channels + channel;
+    T sums[S][each];
+#pragma unroll
+    for (i32 n = 0; n < S * each; n++) {
+      i64 row = block * stripe_lanes + n / S * (stripe_lanes / each) + lane;
+      sums[n % S][n / S] = c < s.reductions ? ((const T *)s.lanes)[(row * s.reductions + c) * S + n % S] : (T)0;
+    }
+    T total[S];
+#pragma unroll
+    for (i32 k = 0; k < S; k++) {
+#pragma unroll
+      for (i32 half = each / 2; half > 0; half /= 2) {
+        for (i32 n = 0; n < half; n++) sums[k][n] = Job::join(k, sums[k][n], sums[k][n + half]);
+      }
+      total[k] = sums[k][0];
+#pragma unroll
+      for (i32 half = 16; half >= channels; half /= 2)
+        total[k] = Job::join(k, total[k], __shfl_down_sync(0xffffffffu, total[k], half));
+    }
+    if (c >= s.reductions || lane != 0) continue;
+    if (s.blocks == 1)
+      Job::finish(a, c, total);
+    else
+      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
+  }
+}
