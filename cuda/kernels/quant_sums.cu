@@ -1,10 +1,10 @@
 #include "quant_sums.cuh"
 
 // What sums over the elements of parameters have in common.
-template <class F> struct QuantSums : Adding {
+template <class F, class P> struct QuantSums : Adding {
   typedef QuantSumArgs Args;
   typedef F T;
-  typedef ParamChannel<T> Channel;
+  typedef ParamChannel<P> Channel;
   template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
   static constexpr i32 SUMS = 2;
 
@@ -18,8 +18,8 @@ template <class F> struct QuantSums : Adding {
 
 // Fake-quantize with learned parameters: dx = inside ? dy : +0, and the sums
 // ds = sum(dy * e) * g, dz = (0 - s * sum(dy outside)) * g.
-template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type> {
-  typedef QuantSums<typename Compute<X>::type> Base;
+template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type, Learned<typename Compute<X>::type>> {
+  typedef QuantSums<typename Compute<X>::type, Learned<typename Compute<X>::type>> Base;
   typedef typename Base::T T;
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
@@ -33,33 +33,35 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   }
   template <i32 V, bool PLAIN, i32 C>
   static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
-    if (ch[0].p.float8)
-      add_kind<true, PLAIN>(a, ch, at, in, sums);
-    else
-      add_kind<false, PLAIN>(a, ch, at, in, sums);
-  }
-  template <bool FLOAT8, bool PLAIN, i32 V, i32 C>
-  static DEVICE void add_kind(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
-    T dy[V], x[V], u[V];
+    T dy[V], x[V];
     unpack(dy, in.dy);
     unpack(x, in.x);
-    if (C == 1) {
-      ch[0].p.divide(a.q.reciprocal, x, u);
+    Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
+    bool quick = true;
+#pragma unroll
+    for (i32 j = 0; j < V; j++) quick = quick && ch[C == 1 ? 0 : j].p.quick(x[j]);
+    if (quick) {
+#pragma unroll
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u, r = p.quick_step(x[j], u), first = p.lo - p.z, last = p.hi - p.z;
+        bool below = r<first, above = r> last;
+        T d = x[j] == x[j] ? dy[j] : (T)0;
+        sums[0][j] += d * (below ? first : above ? last : r - u);
+        if (below || above) sums[1][j] += d;
+        dx.v[j] = below || above ? X{} : in.dy.v[j];
+      }
     } else {
 #pragma unroll
-      for (i32 j = 0; j < V; j++) u[j] = ch[j % C].p.divide(a.q.reciprocal, x[j]);
-    }
-    Pack<X, V> dx;
-#pragma unroll
-    for (i32 j = 0; j < V; j++) {
-      const Param<T> &p = ch[C == 1 ? 0 : j].p;
-      T r = FLOAT8 ? round_float8(u[j], p.float8) : rint_(u[j]), t = FLOAT8 ? u[j] : r + p.z;
-      bool below = t<p.lo, above = t> p.hi;
-      T e = below ? p.lo - p.z : above ? p.hi - p.z : r - u[j];
-      if (u[j] == u[j]) sums[0][j] += dy[j] * e;
-      if (below || above) sums[1][j] += dy[j];
-      // The bits of dy: narrowing what was widened gives no others.
-      dx.v[j] = t >= p.lo && t <= p.hi ? in.dy.v[j] : X{};
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u = p.divide(a.q.reciprocal, x[j]), t = p.place(u, p.float8);
+        bool below = t<p.lo, above = t> p.hi;
+        T r = p.float8 ? round_float8(u, p.float8) : rint_(u);
+        if (u == u) sums[0][j] += dy[j] * (below ? p.lo - p.z : above ? p.hi - p.z : r - u);
+        if (below || above) sums[1][j] += dy[j];
+        dx.v[j] = t >= p.lo && t <= p.hi ? in.dy.v[j] : X{};
+      }
     }
     if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
   }
@@ -71,8 +73,8 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
 };
 
 // Dequantize: dq = dy * s, ds = sum(dy * (q - z)), dz = 0 - s * sum(dy).
-template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type> {
-  typedef QuantSums<typename Compute<Y>::type> Base;
+template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> {
+  typedef QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> Base;
   typedef typename Base::T T;
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
@@ -116,17 +118,18 @@ template <class X> struct ChooseQParams {
   template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
   template <i32 V> using In = Pack<X, V>;
   static constexpr i32 SUMS = 2;
+  static constexpr bool ANY_ORDER = true;
 
   static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
   static DEVICE void ready(const Args &, i64, Members &) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, i64 at) { return pack_at<X, V, PLAIN>(a.x, at); }
-  template <i32 V, bool PLAIN, i32 C>
-  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][V]) {
+  template <i32 V, bool PLAIN, i32 C, i32 W>
+  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
     T x[V];
     unpack(x, in);
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
-      for (i32 k = 0; k < 2; k++) ends[k][j] = join(k, ends[k][j], x[j]);
+      for (i32 k = 0; k < 2; k++) ends[k][j % W] = join(k, ends[k][j % W], x[j]);
     }
   }
   static DEVICE T join(i32 which, T kept, T other) {
@@ -146,7 +149,7 @@ template <class X> struct ChooseQParams {
 // Declares a job's entry points: V is what moves at once.
 #define ROWS_KERNELS(name, Job, V)                                                                       \
   KERNEL(name, QuantSumArgs) { a.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
-  KERNEL(name##_fold, QuantSumArgs) { stripe_fold<Job>(a); }                                             \
+  STRIPE_FOLD(name, Job)                                                                                 \
   KERNEL(name##_packs, QuantSumArgs) { stripe_rows<Job, V, true>(a); }                                   \
   KERNEL(name##_column, QuantSumArgs) { stripe_columns<Job, 1>(a); }                                     \
   KERNEL(name##_columns, QuantSumArgs) { stripe_columns<Job, V>(a); }                                    \

@@ -70,8 +70,44 @@ struct QuantSumArgs {
   i32 plain; // all elements of a parameter are neighbours, in compact tensors
 };
 
-template <class F> struct ParamChannel : Members {
-  Param<F> p;
+template <class P> struct ParamChannel : Members {
+  P p;
+};
+
+// Parameters that have gradients. quick(x) says whether quick_step(x, u) will do,
+// which sets u to x / s and returns rint(u).
+template <class T> struct Learned : Param<T> {
+  DEVICE bool quick(T) const { return false; }
+  DEVICE T quick_step(T, T &u) const { return u = 0; }
+};
+
+// In f32: x * (1 / s) has an error of less than 2 units in the last place, which a
+// step of Newton's corrects, unless denormals are near. x is clamped to a code
+// more than there are, so that all stays in range; a NaN is below.
+template <> struct Learned<f32> : Param<f32> {
+  f32 inverse, step, least, most;
+  bool tame;
+
+  DEVICE void load(const Quant &q, i64 c) {
+    const f32 large = 1 << 20, tiny = 1.0f / (1ll << 60);
+    Param<f32>::load(q, c);
+    inverse = 1 / s;
+    step = q.reciprocal ? 0 : inverse;
+    least = (lo - z - 1) * s;
+    most = (hi - z + 1) * s;
+    tame = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large && !float8;
+  }
+  DEVICE bool quick(f32 x) const {
+    const u32 tiny = 2 * (127 - 60) << 23; // as below, 0 being none
+    u32 b = bits_of(x);
+    return tame && b + b - 1 >= tiny - 1;
+  }
+  DEVICE f32 quick_step(f32 x, f32 &u) const {
+    x = fminf(fmaxf(x, least), most);
+    u = x * inverse;
+    u = fma_(fma_(-s, u, x), step, u);
+    return rint_(u);
+  }
 };
 
 // Goes through the elements of a parameter in steps. (row, column) is a

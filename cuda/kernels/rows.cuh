@@ -17,6 +17,7 @@
 //   add<V, PLAIN>(args, channels, place, in, sums[SUMS][V]): adds their terms, and stores what is made of each;
 //     channels are one of them all, or one of each
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
+//   ANY_ORDER: join gives the same in any, so that sums of rows may be of fewer lanes than V
 //   finish(args, reduction, sums)
 
 // How many steps a thread asks ahead.
@@ -28,7 +29,8 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
   // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
-  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS;
+  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS,
+            W = Job::ANY_ORDER ? 1 : V;
   const Stripe &s = a.stripe;
   const i32 threads = 1 << s.log_threads, self = threadIdx.x & (threads - 1);
   const i64 warp = threadIdx.x / 32 * 32;
@@ -38,9 +40,9 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
     const i64 w = (first + (threadIdx.x & 31)) >> s.log_threads, c = s.blocks == 1 ? w : div_(w, s.blocks);
     const bool here = c < s.reductions;
     const i64 start = (w - c * s.blocks) * stripe_block;
-    T sums[turns][S][V];
+    T sums[turns][S][W];
 #pragma unroll
-    for (i32 n = 0; n < turns * S * V; n++) sums[n / (S * V)][n / V % S][n % V] = 0;
+    for (i32 n = 0; n < turns * S * W; n++) sums[n / (S * W)][n / W % S][n % W] = 0;
     if (here) {
       typename Job::Channel ch[1];
       ch[0] = Job::start(a, c);
@@ -70,13 +72,13 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 #pragma unroll
     for (i32 k = 0; k < S; k++) {
 #pragma unroll
-      for (i32 j = 0; j < V; j++) {
+      for (i32 j = 0; j < W; j++) {
         if (turns == 2) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[turns - 1][k][j]);
         for (i32 half = threads / 2; half > 0; half /= 2)
           sums[0][k][j] = Job::join(k, sums[0][k][j], __shfl_down_sync(0xffffffffu, sums[0][k][j], half));
       }
 #pragma unroll
-      for (i32 half = V / 2; half > 0; half /= 2) {
+      for (i32 half = W / 2; half > 0; half /= 2) {
         for (i32 j = 0; j < half; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + half]);
       }
     }

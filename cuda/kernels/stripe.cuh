@@ -153,41 +153,70 @@ template <class Job> DEVICE void stripe(const typename Job::Args &a, StripeTile<
   }
 }
 
-// Folds the blocks of each reduction pairwise, in place: at every level a
-// thread reads two neighbours, and writes where nobody reads any more.
-template <class Job> DEVICE void stripe_fold(const typename Job::Args &a) {
+// Folds the blocks of each reduction pairwise: a thread 8 neighbours, a warp
+// its threads' sums, a block its warps'. More are folded again, in place. What
+// there is not is 0, which every job's join passes over.
+template <class Job>
+DEVICE void stripe_fold(const typename Job::Args &a, typename Job::T (*shared)[stripe_threads / 32]) {
   typedef typename Job::T T;
-  const i32 S = Job::SUMS;
+  const i32 S = Job::SUMS, each = 8, warps = stripe_threads / 32;
+  const i64 piece = each * stripe_threads;
   const Stripe &s = a.stripe;
   for (i64 c = blockIdx.x; c < s.reductions; c += gridDim.x) {
     T *row = (T *)s.partial + c * s.blocks * S;
-    for (i64 n = stripe_blocks(Job::start(a, c).total); n > 1; n = (n + 1) / 2) {
-      for (i64 from = 0; from < (n + 1) / 2; from += stripe_threads) {
-        i64 i = from + threadIdx.x;
+    for (i64 n = stripe_blocks(Job::start(a, c).total), pieces = 0; pieces != 1; n = pieces) {
+      pieces = (n + piece - 1) / piece;
+      for (i64 from = 0; from < n; from += piece) {
         T sums[S];
+#pragma unroll
         for (i32 k = 0; k < S; k++) {
-          if (2 * i < n) sums[k] = row[2 * i * S + k];
-          if (2 * i + 1 < n) sums[k] = Job::join(k, sums[k], row[(2 * i + 1) * S + k]);
+          T v[each];
+#pragma unroll
+          for (i32 j = 0; j < each; j++) {
+            i64 i = from + threadIdx.x * each + j;
+            v[j] = i < n ? row[i * S + k] : (T)0;
+          }
+#pragma unroll
+          for (i32 by = 1; by < each; by *= 2) {
+            for (i32 j = 0; j < each; j += 2 * by) v[j] = Job::join(k, v[j], v[j + by]);
+          }
+#pragma unroll
+          for (i32 by = 1; by < 32; by *= 2) v[0] = Job::join(k, v[0], __shfl_down_sync(0xffffffffu, v[0], by));
+          if (threadIdx.x % 32 == 0) shared[k][threadIdx.x / 32] = v[0];
         }
         __syncthreads();
-        for (i32 k = 0; k < S && 2 * i < n; k++) row[i * S + k] = sums[k];
+        if (threadIdx.x == 0) {
+#pragma unroll
+          for (i32 k = 0; k < S; k++) {
+#pragma unroll
+            for (i32 by = 1; by < warps; by *= 2) {
+              for (i32 j = 0; j < warps; j += 2 * by) shared[k][j] = Job::join(k, shared[k][j], shared[k][j + by]);
+            }
+            sums[k] = shared[k][0];
+          }
+          if (pieces == 1)
+            Job::finish(a, c, sums);
+          else
+            for (i32 k = 0; k < S; k++) row[from / piece * S + k] = sums[k];
+        }
         __syncthreads();
       }
     }
-    if (threadIdx.x == 0) {
-      T sums[S];
-      for (i32 k = 0; k < S; k++) sums[k] = row[k];
-      Job::finish(a, c, sums);
-    }
-    __syncthreads();
   }
 }
 
 // What jobs share that sum over positions found one by one.
 struct Adding {
+  static constexpr bool ANY_ORDER = false;
   template <class A> static DEVICE bool plain(const A &) { return false; }
   template <class T> static DEVICE T join(i32, T a, T b) { return a + b; }
 };
+
+#define STRIPE_FOLD(name, Job)                                \
+  KERNEL(name##_fold, Job::Args) {                            \
+    __shared__ Job::T shared[Job::SUMS][stripe_threads / 32]; \
+    stripe_fold<Job>(a, shared);                              \
+  }
 
 // Declares a job's two entry points.
 #define STRIPE_KERNELS(name, Job)    \
@@ -195,4 +224,4 @@ struct Adding {
     __shared__ StripeTile<Job> tile; \
     stripe<Job>(a, tile);            \
   }                                  \
-  KERNEL(name##_fold, Job::Args) { stripe_fold<Job>(a); }
+  STRIPE_FOLD(name, Job)
