@@ -81,7 +81,7 @@ type stripeArgs struct {
 	partial                     uint64
 	logChannels, interleaved    int32
 	lanes                       uint64
-	logThreads, _               int32
+	logThreads, plain           int32
 }
 
 const (

@@ -140,8 +140,8 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
 		each := a.q.moved(size, columns, &a.dy, &a.x, &a.dx)
-		a.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
-		if columns && a.plain != 0 {
+		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
+		if columns && a.stripe.plain != 0 {
 			launchColumns(r, kernel, &a.stripe, partial, lanes, each, &a)
 		} else {
 			launchRows(r, kernel, &a.stripe, partial, each, &a)
@@ -207,7 +207,7 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 	}
 	to.Accumulator = to.Compute
 	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize"}
-	s.build(p, to, p.Shapes[0], to.rowKernel(name+"_sums"+types))
+	s.build(p, to, p.Shapes[0], to.columnKernel(name+"_sums"+types))
 }
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {
@@ -232,7 +232,7 @@ func buildChooseQParams(p *Problem, to *Program) error {
 func chooseQParams(p *Problem, to *Program, scale, zero int) {
 	to.Compute = p.Types[0].Compute()
 	s := summing{q: grouped(p), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
-	s.build(p, to, p.Shapes[0], to.rowKernel("choose_qparams"+typeNames(p.Types[0])))
+	s.build(p, to, p.Shapes[0], to.columnKernel("choose_qparams"+typeNames(p.Types[0])))
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them.

@@ -6,9 +6,12 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// rowKernels are the kernels of a reduction by rows or columns, rows.cuh; the
-// first has no suffix.
-var rowKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes"}
+// The kernels of a reduction by rows, rows.cuh, of which the first has no suffix,
+// and by columns.
+var (
+	rowKernels    = []string{"", "_fold", "_packs"}
+	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes"}
+)
 
 const (
 	rowsOne = iota
@@ -20,8 +23,13 @@ const (
 )
 
 // rowKernel notes a reduction's kernels and returns the first's number.
-func (to *Program) rowKernel(name string) (first int) {
-	for i, suffix := range rowKernels {
+func (to *Program) rowKernel(name string) int { return to.suffixed(name, rowKernels) }
+
+// columnKernel is the same of one by rows or by columns.
+func (to *Program) columnKernel(name string) int { return to.suffixed(name, columnKernels) }
+
+func (to *Program) suffixed(name string, suffixes []string) (first int) {
+	for i, suffix := range suffixes {
 		if k := to.kernel("%s%s", name, suffix); i == 0 {
 			first = k
 		}
@@ -29,10 +37,13 @@ func (to *Program) rowKernel(name string) (first int) {
 	return first
 }
 
-// rowNames lists the kernels of reductions.
-func rowNames(names []string) (all []string) {
+// rowNames and columnNames list the kernels of reductions.
+func rowNames(names []string) []string    { return withSuffixes(names, rowKernels) }
+func columnNames(names []string) []string { return withSuffixes(names, columnKernels) }
+
+func withSuffixes(names, suffixes []string) (all []string) {
 	for _, n := range names {
-		for _, suffix := range rowKernels {
+		for _, suffix := range suffixes {
 			all = append(all, n+suffix)
 		}
 	}
@@ -49,6 +60,19 @@ func (to *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lan
 func (s *stripeArgs) shareThreads(size int64) {
 	most := stripeLanes / max(size, 2)
 	s.logThreads = int32(bits.Len64(uint64(min(most, max(1, (s.longest+size-1)/size)) - 1)))
+}
+
+// packedRows is how many elements of rows of some tensors move at once.
+func packedRows(columns int64, d tensor.DType, tensors ...*tensorArg) int64 {
+	size := packBytes / d.Size()
+	whole := columns%size == 0
+	for _, t := range tensors {
+		whole = whole && t.rank == 0
+	}
+	if !whole {
+		return 1
+	}
+	return size
 }
 
 const rowThreads = 128

@@ -27,7 +27,7 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
     Pack<X, V> dy, x;
   };
 
-  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, i64 at) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in = {pack_at<X, V, PLAIN>(a.dy, at), pack_at<X, V, PLAIN>(a.x, at)};
     return in;
   }
@@ -83,7 +83,7 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
     Codes<T, V> q;
   };
 
-  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, i64 at) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
     in.dy = pack_at<Y, V, PLAIN>(a.dy, at);
     in.q.template load<PLAIN>(a, at);
@@ -122,7 +122,9 @@ template <class X> struct ChooseQParams {
 
   static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
   static DEVICE void ready(const Args &, i64, Members &) {}
-  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, i64 at) { return pack_at<X, V, PLAIN>(a.x, at); }
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    return pack_at<X, V, PLAIN>(a.x, at);
+  }
   template <i32 V, bool PLAIN, i32 C, i32 W>
   static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
     T x[V];
@@ -146,18 +148,10 @@ template <class X> struct ChooseQParams {
   }
 };
 
-// Declares a job's entry points: V is what moves at once.
-#define ROWS_KERNELS(name, Job, V)                                                                       \
-  KERNEL(name, QuantSumArgs) { a.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
-  STRIPE_FOLD(name, Job)                                                                                 \
-  KERNEL(name##_packs, QuantSumArgs) { stripe_rows<Job, V, true>(a); }                                   \
-  KERNEL(name##_column, QuantSumArgs) { stripe_columns<Job, 1>(a); }                                     \
-  KERNEL(name##_columns, QuantSumArgs) { stripe_columns<Job, V>(a); }                                    \
-  KERNEL(name##_lanes, QuantSumArgs) { stripe_lanes_fold<Job>(a); }
-
-#define QUANT_SUMS(X)                                                       \
-  ROWS_KERNELS(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
-  ROWS_KERNELS(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \
-  ROWS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X))
+#define QUANT_SUMS_OF(name, Job, V) ROWS_KERNELS(name, Job, V) COLUMNS_KERNELS(name, Job, V)
+#define QUANT_SUMS(X)                                                        \
+  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \
+  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X))
 
 EACH_FLOAT(QUANT_SUMS)

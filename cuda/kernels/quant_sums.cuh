@@ -66,8 +66,7 @@ struct QuantSumArgs {
   Tensor ds, dz; // the results, one per parameter; absent ones have no type
   f64 factor;
   i64 columns; // of packed codes: the extent of the last dimension
-  i32 symmetric;
-  i32 plain; // all elements of a parameter are neighbours, in compact tensors
+  i32 symmetric, pad;
 };
 
 template <class P> struct ParamChannel : Members {
@@ -138,17 +137,6 @@ template <i32 STEP, bool PLAIN> struct MemberWalk {
     place += m.pitch - m.width;
   }
 };
-
-// An element of a plain tensor, or of any.
-template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
-
-// V neighbours of a tensor.
-template <class S, i32 V, bool PLAIN> DEVICE Pack<S, V> pack_at(const Tensor &t, i64 i) {
-  return *(const Pack<S, V> *)((const S *)t.data + plain_offset<PLAIN>(t, i));
-}
-template <bool PLAIN, class S, i32 V> DEVICE void put_pack(const Tensor &t, i64 i, const Pack<S, V> &p) {
-  *(Pack<S, V> *)((S *)t.data + plain_offset<PLAIN>(t, i)) = p;
-}
 
 // A code, for dequantize: of i32 its bits, where T does not hold it.
 template <bool PLAIN, class T> DEVICE T code_at(const QuantSumArgs &a, i64 i) {

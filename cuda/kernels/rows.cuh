@@ -13,12 +13,32 @@
 //   Channel: what its terms need; from start(args, reduction), which sets total, the number of
 //     positions, and what Walk needs, and ready(args, reduction, channel), which loads the rest
 //   Walk<STEP, PLAIN>: from (args, channel, position); at(): where the position is; next(): STEP further on
-//   In<V>: inputs of V elements, from load<V, PLAIN>(args, place)
+//   In<V>: inputs of V elements, from load<V, PLAIN>(args, channel, place)
 //   add<V, PLAIN>(args, channels, place, in, sums[SUMS][V]): adds their terms, and stores what is made of each;
 //     channels are one of them all, or one of each
+// PLAIN: tensors are compact; for packs, V > 1, aligned, too
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
 //   ANY_ORDER: join gives the same in any, so that sums of rows may be of fewer lanes than V
 //   finish(args, reduction, sums)
+
+// An element of a plain tensor, or of any.
+template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
+
+// V neighbours of a tensor.
+template <class S, i32 V, bool PLAIN> DEVICE Pack<S, V> pack_at(const Tensor &t, i64 i) {
+  return *(const Pack<S, V> *)((const S *)t.data + plain_offset<PLAIN>(t, i));
+}
+template <bool PLAIN, class S, i32 V> DEVICE void put_pack(const Tensor &t, i64 i, const Pack<S, V> &p) {
+  *(Pack<S, V> *)((S *)t.data + plain_offset<PLAIN>(t, i)) = p;
+}
+
+// A Walk of jobs to which positions are places.
+template <i32 STEP> struct Straight {
+  i64 position;
+  template <class A, class C> DEVICE Straight(const A &, const C &, i64 from) : position(from) {}
+  DEVICE i64 at() const { return position; }
+  DEVICE void next() { position += STEP; }
+};
 
 // How many steps a thread asks ahead.
 template <class Job, i32 V, bool PLAIN> struct Ahead {
@@ -53,7 +73,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 #pragma unroll
       for (i32 u = 0; u < ahead; u++) {
         at[u] = walk.at();
-        if (self * V + u * step < count) in[u] = Job::template load<V, PLAIN>(a, at[u]);
+        if (self * V + u * step < count) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u]);
         walk.next();
       }
       Job::ready(a, c, ch[0]);
@@ -63,7 +83,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
         for (i32 u = 0; u < ahead; u++) {
           if (p + u * step < count) Job::template add<V, PLAIN>(a, ch, at[u], in[u], sums[u % turns]);
           at[u] = walk.at();
-          if (p + (ahead + u) * step < count) in[u] = Job::template load<V, PLAIN>(a, at[u]);
+          if (p + (ahead + u) * step < count) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u]);
           walk.next();
         }
       }
@@ -107,11 +127,11 @@ template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args 
     const i32 count = (i32)(left < stripe_block ? left : stripe_block);
     i64 at = start * s.reductions + c;
     In in[ahead];
+    typename Job::Channel ch[V] = {};
 #pragma unroll
     for (i32 u = 0; u < ahead; u++) {
-      if (lane + u * stripe_lanes < count) in[u] = Job::template load<V, true>(a, at + u * step);
+      if (lane + u * stripe_lanes < count) in[u] = Job::template load<V, true>(a, ch[0], at + u * step);
     }
-    typename Job::Channel ch[V];
 #pragma unroll
     for (i32 j = 0; j < V; j++) Job::ready(a, c + j, ch[j]);
     T sums[S][V];
@@ -122,7 +142,7 @@ template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args 
 #pragma unroll
       for (i32 u = 0; u < ahead; u++) {
         if (p + u * stripe_lanes < count) Job::template add<V, true>(a, ch, at, in[u], sums);
-        if (p + (ahead + u) * stripe_lanes < count) in[u] = Job::template load<V, true>(a, at + ahead * step);
+        if (p + (ahead + u) * stripe_lanes < count) in[u] = Job::template load<V, true>(a, ch[0], at + ahead * step);
         at += step;
       }
     }
@@ -167,3 +187,13 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
       for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
   }
 }
+
+// Declares a job's entry points; V is what moves at once.
+#define ROWS_KERNELS(name, Job, V)                                                                           \
+  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
+  STRIPE_FOLD(name, Job)                                                                                     \
+  KERNEL(name##_packs, Job::Args) { stripe_rows<Job, V, true>(a); }
+#define COLUMNS_KERNELS(name, Job, V)                              \
+  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1>(a); }  \
+  KERNEL(name##_columns, Job::Args) { stripe_columns<Job, V>(a); } \
+  KERNEL(name##_lanes, Job::Args) { stripe_lanes_fold<Job>(a); }

@@ -22,7 +22,8 @@ struct Stripe {
   i32 log_channels; // of the number of reductions per tile
   i32 interleaved; // neighbours in memory belong to neighbouring reductions
   void *lanes; // [blocks][lanes][reductions][SUMS], for rows.cuh's columns
-  i32 log_threads, pad; // of the number of threads that share a reduction in its rows
+  i32 log_threads; // of the number of threads that share a reduction in its rows
+  i32 plain; // tensors are compact, and positions lie in runs
 };
 
 // A Job says what is reduced:
