@@ -141,7 +141,10 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
 		each := a.q.moved(size, columns, &a.dy, &a.x, &a.dx)
 		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
-		if columns && a.stripe.plain != 0 {
+		short := each > 1 && !columns && a.stripe.longest <= shortSteps && a.q.inner*a.q.rows == a.q.n && a.q.inner%a.q.group == 0
+		if short {
+			launchShort(r, kernel, &a.stripe, each, &a)
+		} else if columns && a.stripe.plain != 0 {
 			launchColumns(r, kernel, &a.stripe, partial, lanes, each, &a)
 		} else {
 			launchRows(r, kernel, &a.stripe, partial, each, &a)

@@ -10,7 +10,7 @@ import (
 // and by columns.
 var (
 	rowKernels    = []string{"", "_fold", "_packs"}
-	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes"}
+	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes", "_short"}
 )
 
 const (
@@ -20,6 +20,7 @@ const (
 	columnsOne
 	columnsPacks
 	columnsFold
+	shortRows
 )
 
 // rowKernel notes a reduction's kernels and returns the first's number.
@@ -111,6 +112,15 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	launch(r, kernel+k, g, args)
 	launch(r, kernel+columnsFold, threads((s.reductions+3)/4*s.blocks*32), args)
 	launchRowsFold(r, kernel, s, args)
+}
+
+// The longest reductions of launchShort.
+const shortSteps = 4 * stripeLanes
+
+// launchShort is launchRows for short reductions that follow one another.
+func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {
+	s.shareThreads(size)
+	launch(r, kernel+shortRows, threads((s.reductions+31)/32*32), args)
 }
 
 func launchRowsFold[A any](r *run, kernel int, s *stripeArgs, args *A) {

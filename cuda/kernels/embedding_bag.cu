@@ -102,7 +102,7 @@ template <class S> struct BagWeights : Adding {
   };
   template <i32 STEP, bool> using Walk = Straight<STEP>;
   template <i32 V> struct In {
-    Pack<S, V> dy, w;
+    Words<S, V> dy, w;
   };
   static constexpr i32 SUMS = 1;
 
@@ -113,15 +113,16 @@ template <class S> struct BagWeights : Adding {
   }
   static DEVICE void ready(const Args &, i64, Channel &) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
-    In<V> in = {pack_at<S, V, PLAIN>(a.grad, ch.bag * a.columns + column),
-                pack_at<S, V, PLAIN>(a.weight, ch.row * a.columns + column)};
+    In<V> in;
+    in.dy.template load<PLAIN>(a.grad, ch.bag * a.columns + column);
+    in.w.template load<PLAIN>(a.weight, ch.row * a.columns + column);
     return in;
   }
   template <i32 V, bool>
   static DEVICE void add(const Args &, const Channel (&)[1], i64, const In<V> &in, T (&sums)[1][V]) {
     T dy[V], w[V];
-    unpack(dy, in.dy);
-    unpack(w, in.w);
+    in.dy.unpack(dy);
+    in.w.unpack(w);
 #pragma unroll
     for (i32 j = 0; j < V; j++) sums[0][j] += dy[j] * w[j];
   }

@@ -1,4 +1,5 @@
 #include "quant_sums.cuh"
+#include "short.cuh"
 
 // What sums over the elements of parameters have in common.
 template <class F, class P> struct QuantSums : Adding {
@@ -14,6 +15,7 @@ template <class F, class P> struct QuantSums : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &a, i64 c, Channel &ch) { ch.p.load(a.q, c); }
+  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p = from_lane(from.p, lane); }
 };
 
 // Fake-quantize with learned parameters: dx = inside ? dy : +0, and the sums
@@ -24,18 +26,20 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Pack<X, V> dy, x;
+    Words<X, V> dy, x;
   };
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
-    In<V> in = {pack_at<X, V, PLAIN>(a.dy, at), pack_at<X, V, PLAIN>(a.x, at)};
+    In<V> in;
+    in.dy.template load<PLAIN>(a.dy, at);
+    in.x.template load<PLAIN>(a.x, at);
     return in;
   }
   template <i32 V, bool PLAIN, i32 C>
   static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
     T dy[V], x[V];
-    unpack(dy, in.dy);
-    unpack(x, in.x);
+    in.dy.unpack(dy);
+    in.x.unpack(x);
     Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
     bool quick = true;
 #pragma unroll
@@ -49,7 +53,7 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
         T d = x[j] == x[j] ? dy[j] : (T)0;
         sums[0][j] += d * (below ? first : above ? last : r - u);
         if (below || above) sums[1][j] += d;
-        dx.v[j] = below || above ? X{} : in.dy.v[j];
+        dx.v[j] = below || above ? X{} : in.dy[j];
       }
     } else {
 #pragma unroll
@@ -60,7 +64,7 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
         T r = p.float8 ? round_float8(u, p.float8) : rint_(u);
         if (u == u) sums[0][j] += dy[j] * (below ? p.lo - p.z : above ? p.hi - p.z : r - u);
         if (below || above) sums[1][j] += dy[j];
-        dx.v[j] = t >= p.lo && t <= p.hi ? in.dy.v[j] : X{};
+        dx.v[j] = t >= p.lo && t <= p.hi ? in.dy[j] : X{};
       }
     }
     if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
@@ -79,25 +83,26 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Pack<Y, V> dy;
+    Words<Y, V> dy;
     Codes<T, V> q;
   };
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
-    in.dy = pack_at<Y, V, PLAIN>(a.dy, at);
+    in.dy.template load<PLAIN>(a.dy, at);
     in.q.template load<PLAIN>(a, at);
     return in;
   }
   template <i32 V, bool PLAIN, i32 C>
   static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
-    T dy[V];
-    unpack(dy, in.dy);
+    T dy[V], q[V];
+    in.dy.unpack(dy);
+    in.q.less_zero(a, [&](i32 j) { return ch[C == 1 ? 0 : j].p.z; }, q);
     Pack<Y, V> dx;
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
       const Param<T> &p = ch[C == 1 ? 0 : j].p;
-      sums[0][j] += dy[j] * in.q.less_zero(a, j, p.z);
+      sums[0][j] += dy[j] * q[j];
       sums[1][j] += dy[j];
       dx.v[j] = Narrow<Y>::from(dy[j] * p.s);
     }
@@ -116,19 +121,22 @@ template <class X> struct ChooseQParams {
   typedef typename Compute<X>::type T;
   typedef Members Channel;
   template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
-  template <i32 V> using In = Pack<X, V>;
+  template <i32 V> using In = Words<X, V>;
   static constexpr i32 SUMS = 2;
   static constexpr bool ANY_ORDER = true;
 
   static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
   static DEVICE void ready(const Args &, i64, Members &) {}
+  static DEVICE void take(Members &, const Members &, i32) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
-    return pack_at<X, V, PLAIN>(a.x, at);
+    In<V> in;
+    in.template load<PLAIN>(a.x, at);
+    return in;
   }
   template <i32 V, bool PLAIN, i32 C, i32 W>
   static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
     T x[V];
-    unpack(x, in);
+    in.unpack(x);
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
       for (i32 k = 0; k < 2; k++) ends[k][j % W] = join(k, ends[k][j % W], x[j]);
@@ -148,7 +156,10 @@ template <class X> struct ChooseQParams {
   }
 };
 
-#define QUANT_SUMS_OF(name, Job, V) ROWS_KERNELS(name, Job, V) COLUMNS_KERNELS(name, Job, V)
+#define QUANT_SUMS_OF(name, Job, V) \
+  ROWS_KERNELS(name, Job, V)        \
+  COLUMNS_KERNELS(name, Job, V)     \
+  KERNEL(name##_short, Job::Args) { stripe_short<Job, V>(a); }
 #define QUANT_SUMS(X)                                                        \
   QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
   QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \

@@ -153,31 +153,35 @@ DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
 
 // V codes of a byte, or of half of one, or none, as they lie in memory.
 template <class T, i32 V> struct Codes {
-  Pack<u8, V> bytes;
+  Words<u8, V> bytes;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
-    const u8 *codes = (const u8 *)a.x.data;
-    if (a.x.dtype == s4_ || a.x.dtype == u4_)
-      *(Pack<u8, V / 2> *)&bytes = *(const Pack<u8, V / 2> *)(codes + at / 2);
-    else if (a.x.dtype != none_)
-      bytes = *(const Pack<u8, V> *)(codes + at);
-  }
-  DEVICE T less_zero(const QuantSumArgs &a, i32 j, T z) const {
-    u8 code = bytes.v[j];
-    switch (a.x.dtype) {
-    case s8_:
-      return (T)(s8)code - z;
-    case u8_:
-      return (T)code - z;
-    case s4_:
-    case u4_:
-      return (T)nibble(bytes.v[j / 2], j % 2, a.x.dtype) - z;
-    case f8e4m3_:
-      return (T)decode_float8(code, e4m3) - z;
-    case f8e5m2_:
-      return (T)decode_float8(code, e5m2) - z;
+    if (a.x.dtype == s4_ || a.x.dtype == u4_) {
+      Words<u8, V / 2> halves;
+      halves.template load<PLAIN>(a.x, at / 2);
+      bytes.bits.w[0] = halves.bits.w[0];
+    } else if (a.x.dtype != none_) {
+      bytes.template load<PLAIN>(a.x, at);
     }
-    return 0;
+  }
+  // The codes less the zero points z(j).
+  template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
+    const i32 dtype = a.x.dtype;
+    if (dtype == s8_)
+      each(q, [&](i32 j) { return (T)(s8)bytes[j]; });
+    else if (dtype == u8_)
+      each(q, [&](i32 j) { return (T)bytes[j]; });
+    else if (dtype == s4_ || dtype == u4_)
+      each(q, [&](i32 j) { return (T)nibble(bytes[j / 2], j % 2, dtype); });
+    else
+      each(q,
+           [&](i32 j) { return dtype == none_ ? (T)0 : (T)decode_float8(bytes[j], dtype == f8e4m3_ ? e4m3 : e5m2); });
+#pragma unroll
+    for (i32 j = 0; j < V; j++) q[j] -= z(j);
+  }
+  template <class F> static DEVICE void each(T (&q)[V], F f) {
+#pragma unroll
+    for (i32 j = 0; j < V; j++) q[j] = f(j);
   }
 };
 
@@ -186,5 +190,7 @@ template <class T> struct Codes<T, 1> {
   T code;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { code = code_at<PLAIN, T>(a, at); }
-  DEVICE T less_zero(const QuantSumArgs &a, i32, T z) const { return code_less_zero(a, code, z); }
+  template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[1]) const {
+    q[0] = code_less_zero(a, code, z(0));
+  }
 };

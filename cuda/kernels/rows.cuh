@@ -24,10 +24,38 @@
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
 
-// V neighbours of a tensor.
-template <class S, i32 V, bool PLAIN> DEVICE Pack<S, V> pack_at(const Tensor &t, i64 i) {
-  return *(const Pack<S, V> *)((const S *)t.data + plain_offset<PLAIN>(t, i));
-}
+// V neighbours of a tensor as whole words, so that what takes them apart is done
+// where they are used and not where they are loaded, which would wait.
+template <class S, i32 V> struct Words {
+  static constexpr i32 bytes = sizeof(S) * V, count = (bytes + 3) / 4;
+  struct alignas(bytes < 16 ? bytes < 4 ? 4 : bytes : 16) Bits {
+    u32 w[count];
+  } bits;
+
+  template <bool PLAIN> DEVICE void load(const Tensor &t, i64 i) {
+    const S *p = (const S *)t.data + plain_offset<PLAIN>(t, i);
+    if constexpr (bytes == 1)
+      bits.w[0] = *(const u8 *)p;
+    else if constexpr (bytes == 2)
+      bits.w[0] = *(const u16 *)p;
+    else
+      bits = *(const Bits *)p;
+  }
+  DEVICE S operator[](i32 j) const {
+    if constexpr (sizeof(S) == 8)
+      return from_bits((u64)bits.w[2 * j + 1] << 32 | bits.w[2 * j]);
+    else if constexpr (sizeof(S) == 4)
+      return from_bits(bits.w[j]);
+    else if constexpr (sizeof(S) == 2)
+      return S{(u16)(bits.w[j / 2] >> 16 * (j % 2))};
+    else
+      return (S)(bits.w[j / 4] >> 8 * (j % 4));
+  }
+  template <class T> DEVICE void unpack(T (&v)[V]) const {
+#pragma unroll
+    for (i32 j = 0; j < V; j++) v[j] = widen<T>((*this)[j]);
+  }
+};
 template <bool PLAIN, class S, i32 V> DEVICE void put_pack(const Tensor &t, i64 i, const Pack<S, V> &p) {
   *(Pack<S, V> *)((S *)t.data + plain_offset<PLAIN>(t, i)) = p;
 }
@@ -40,7 +68,8 @@ template <i32 STEP> struct Straight {
   DEVICE void next() { position += STEP; }
 };
 
-// How many steps a thread asks ahead.
+// How many steps a thread asks ahead: of halves in turn, since what waits for one
+// load waits for those that share its scoreboard, of which there are few.
 template <class Job, i32 V, bool PLAIN> struct Ahead {
   static constexpr i32 value = !PLAIN ? 2 : V == 1 ? 8 : 4;
 };
@@ -50,7 +79,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
   typedef typename Job::template In<V> In;
   // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
   const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS,
-            W = Job::ANY_ORDER ? 1 : V;
+            W = Job::ANY_ORDER ? 1 : V, half = ahead / 2;
   const Stripe &s = a.stripe;
   const i32 threads = 1 << s.log_threads, self = threadIdx.x & (threads - 1);
   const i64 warp = threadIdx.x / 32 * 32;
@@ -82,9 +111,13 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 #pragma unroll
         for (i32 u = 0; u < ahead; u++) {
           if (p + u * step < count) Job::template add<V, PLAIN>(a, ch, at[u], in[u], sums[u % turns]);
-          at[u] = walk.at();
-          if (p + (ahead + u) * step < count) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u]);
-          walk.next();
+          if (u % half != half - 1) continue;
+#pragma unroll
+          for (i32 l = u + 1 - half; l <= u; l++) {
+            at[l] = walk.at();
+            if (p + (ahead + l) * step < count) in[l] = Job::template load<V, PLAIN>(a, ch[0], at[l]);
+            walk.next();
+          }
         }
       }
     }
@@ -94,12 +127,12 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 #pragma unroll
       for (i32 j = 0; j < W; j++) {
         if (turns == 2) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[turns - 1][k][j]);
-        for (i32 half = threads / 2; half > 0; half /= 2)
-          sums[0][k][j] = Job::join(k, sums[0][k][j], __shfl_down_sync(0xffffffffu, sums[0][k][j], half));
+        for (i32 by = threads / 2; by > 0; by /= 2)
+          sums[0][k][j] = Job::join(k, sums[0][k][j], __shfl_down_sync(0xffffffffu, sums[0][k][j], by));
       }
 #pragma unroll
-      for (i32 half = W / 2; half > 0; half /= 2) {
-        for (i32 j = 0; j < half; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + half]);
+      for (i32 by = W / 2; by > 0; by /= 2) {
+        for (i32 j = 0; j < by; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + by]);
       }
     }
     if (!here || self != 0) continue;
@@ -117,7 +150,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args &a) {
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
-  const i32 ahead = Ahead<Job, V, true>::value, S = Job::SUMS;
+  const i32 ahead = Ahead<Job, V, true>::value, half = ahead / 2, S = Job::SUMS;
   const Stripe &s = a.stripe;
   const i64 packs = s.reductions / V, step = stripe_lanes * s.reductions;
   for (i64 w = thread_number(); w < packs * stripe_lanes * s.blocks; w += thread_count()) {
@@ -142,8 +175,13 @@ template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args 
 #pragma unroll
       for (i32 u = 0; u < ahead; u++) {
         if (p + u * stripe_lanes < count) Job::template add<V, true>(a, ch, at, in[u], sums);
-        if (p + (ahead + u) * stripe_lanes < count) in[u] = Job::template load<V, true>(a, ch[0], at + ahead * step);
         at += step;
+        if (u % half != half - 1) continue;
+#pragma unroll
+        for (i32 l = 0; l < half; l++) {
+          if (p + (ahead + u - l) * stripe_lanes < count)
+            in[u - l] = Job::template load<V, true>(a, ch[0], at + (ahead - 1 - l) * step);
+        }
       }
     }
     T *to = (T *)s.lanes + (row * s.reductions + c) * S;

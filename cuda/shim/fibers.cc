@@ -173,21 +173,16 @@ unsigned __match_any_sync(unsigned mask, unsigned value) {
   return peers;
 }
 
-// Passes values between the threads of a warp; one without a source keeps its own.
-template <class T> static T shuffle_down(unsigned mask, T value, unsigned by) {
-  int self = current->thread, warp = self / 32 * 32, from = self - warp + (int)by;
-  if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp shuffles");
-  unsigned long long bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  block.slot[self] = bits;
-  wait_at(at_warp);
-  if (from < 32) memcpy(&value, &block.slot[warp + from], sizeof value);
-  wait_at(at_warp);
-  return value;
-}
+int shim_lane() { return current->thread % 32; }
 
-float __shfl_down_sync(unsigned mask, float value, unsigned by) { return shuffle_down(mask, value, by); }
-double __shfl_down_sync(unsigned mask, double value, unsigned by) { return shuffle_down(mask, value, by); }
+void shim_shuffle(void *value, unsigned size, unsigned mask, int from) {
+  int self = current->thread, warp = self / 32 * 32;
+  if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp shuffles");
+  memcpy(&block.slot[self], value, size);
+  wait_at(at_warp);
+  if (from >= 0 && from < 32) memcpy(value, &block.slot[warp + from], size);
+  wait_at(at_warp);
+}
 
 void __trap() {
   block.trapped = true;

@@ -46,8 +46,20 @@ extern const char *shim_running; // the kernel that runs, for messages
 void __syncthreads();
 void __syncwarp();
 unsigned __match_any_sync(unsigned mask, unsigned value);
-float __shfl_down_sync(unsigned mask, float value, unsigned by);
-double __shfl_down_sync(unsigned mask, double value, unsigned by);
+
+// Passes values between the threads of a warp; one without a source keeps its own.
+void shim_shuffle(void *value, unsigned size, unsigned mask, int from);
+int shim_lane();
+template <class T> T __shfl_sync(unsigned mask, T value, int from) {
+  shim_shuffle(&value, sizeof value, mask, from);
+  return value;
+}
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned by) {
+  return __shfl_sync(mask, value, shim_lane() + (int)by);
+}
+template <class T> T __shfl_xor_sync(unsigned mask, T value, unsigned by) {
+  return __shfl_sync(mask, value, shim_lane() ^ (int)by);
+}
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
