@@ -120,7 +120,11 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		a.columns = shape[len(shape)-1]
 	}
 	var partial, lanes int64
-	a.stripe, partial = to.stripeOf(a.q.params, a.q.longest(shape, p.Block), 2, to.Compute)
+	longest, block := a.q.longest(shape, p.Block), int64(stripeBlock)
+	for s.dy < 0 && block > 4096 && a.q.params*(longest/block+1) < 4096 {
+		block /= 2 // extremes have no order, so that blocks may be as small as keeps a GPU busy
+	}
+	a.stripe, partial = to.blocksOf(a.q.params, longest, block, 2, to.Compute)
 	columns := a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params
 	if columns {
 		lanes = to.columnsOf(&a.stripe, 2, to.Compute)

@@ -86,18 +86,19 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
   for (i64 from = 0;; from += gridDim.x) {
     const i64 first = (from + blockIdx.x) * blockDim.x + warp; // of the warp's threads, which stay together
     if (first >> s.log_threads >= s.reductions * s.blocks) return;
-    const i64 w = (first + (threadIdx.x & 31)) >> s.log_threads, c = s.blocks == 1 ? w : div_(w, s.blocks);
-    const bool here = c < s.reductions;
-    const i64 start = (w - c * s.blocks) * stripe_block;
+    const i64 w = (first + (threadIdx.x & 31)) >> s.log_threads, block = s.blocks == 1 ? 0 : div_(w, s.reductions),
+              c = w - block * s.reductions;
+    const bool here = w < s.reductions * s.blocks;
+    const i64 start = block * s.block;
     T sums[turns][S][W];
 #pragma unroll
     for (i32 n = 0; n < turns * S * W; n++) sums[n / (S * W)][n / W % S][n % W] = 0;
     if (here) {
       typename Job::Channel ch[1];
       ch[0] = Job::start(a, c);
-      const i32 count = (i32)(ch[0].total - start < stripe_block ? ch[0].total - start : stripe_block);
+      const i32 count = (i32)(ch[0].total - start < s.block ? ch[0].total - start : s.block);
       typename Job::template Walk<stripe_lanes / turns, PLAIN> walk(a, ch[0], start + self * V);
-      i64 at[ahead];
+      decltype(walk.at()) at[ahead];
       In in[ahead];
 #pragma unroll
       for (i32 u = 0; u < ahead; u++) {
@@ -142,7 +143,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
     if (s.blocks == 1)
       Job::finish(a, c, total);
     else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[w * S + k] = total[k];
+      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
   }
 }
 
@@ -155,9 +156,9 @@ template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args 
   const i64 packs = s.reductions / V, step = stripe_lanes * s.reductions;
   for (i64 w = thread_number(); w < packs * stripe_lanes * s.blocks; w += thread_count()) {
     const i64 row = div_(w, packs), c = (w - row * packs) * V, block = row / stripe_lanes, lane = row % stripe_lanes;
-    const i64 start = block * stripe_block + lane;
-    const i64 left = s.longest - block * stripe_block;
-    const i32 count = (i32)(left < stripe_block ? left : stripe_block);
+    const i64 start = block * s.block + lane;
+    const i64 left = s.longest - block * s.block;
+    const i32 count = (i32)(left < s.block ? left : s.block);
     i64 at = start * s.reductions + c;
     In in[ahead];
     typename Job::Channel ch[V] = {};
@@ -227,9 +228,11 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
 }
 
 // Declares a job's entry points; V is what moves at once.
-#define ROWS_KERNELS(name, Job, V)                                                                           \
+#define ROW_KERNELS(name, Job)                                                                               \
   KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
-  STRIPE_FOLD(name, Job)                                                                                     \
+  STRIPE_FOLD(name, Job)
+#define ROWS_KERNELS(name, Job, V) \
+  ROW_KERNELS(name, Job)           \
   KERNEL(name##_packs, Job::Args) { stripe_rows<Job, V, true>(a); }
 #define COLUMNS_KERNELS(name, Job, V)                              \
   KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1>(a); }  \
