@@ -91,7 +91,7 @@ template <class S, i32 D> struct AffineGradient : Adding {
   typedef typename Compute<S>::type T;
   typedef AffineElement<T> Channel;
   template <i32 STEP, bool> using Walk = AffineWalk<STEP, D>;
-  template <i32 V> using In = Words<S, V>;
+  template <i32 V> using In = Loaded<S, V>;
   static constexpr i32 SUMS = 1;
 
   static DEVICE Channel start(const Args &a, i64 c) {

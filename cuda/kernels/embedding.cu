@@ -72,7 +72,7 @@ template <class S> struct Renorm : Adding {
     i64 total, row;
   };
   template <i32 STEP, bool> using Walk = Straight<STEP>;
-  template <i32 V> using In = Words<S, V>;
+  template <i32 V> using In = Loaded<S, V>;
   static constexpr i32 SUMS = 2; // the sum of powers, and the largest
 
   static DEVICE Channel start(const Args &a, i64 i) {

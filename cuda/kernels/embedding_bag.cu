@@ -102,7 +102,7 @@ template <class S> struct BagWeights : Adding {
   };
   template <i32 STEP, bool> using Walk = Straight<STEP>;
   template <i32 V> struct In {
-    Words<S, V> dy, w;
+    Loaded<S, V> dy, w;
   };
   static constexpr i32 SUMS = 1;
 

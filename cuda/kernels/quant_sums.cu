@@ -26,7 +26,7 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Words<X, V> dy, x;
+    Loaded<X, V> dy, x;
   };
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
@@ -83,7 +83,7 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Words<Y, V> dy;
+    Loaded<Y, V> dy;
     Codes<T, V> q;
   };
 
@@ -121,7 +121,7 @@ template <class X> struct ChooseQParams {
   typedef typename Compute<X>::type T;
   typedef Members Channel;
   template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
-  template <i32 V> using In = Words<X, V>;
+  template <i32 V> using In = Loaded<X, V>;
   static constexpr i32 SUMS = 2;
   static constexpr bool ANY_ORDER = true;
 

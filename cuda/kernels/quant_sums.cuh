@@ -153,11 +153,11 @@ DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
 
 // V codes of a byte, or of half of one, or none, as they lie in memory.
 template <class T, i32 V> struct Codes {
-  Words<u8, V> bytes;
+  Loaded<u8, V> bytes;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
     if (a.x.dtype == s4_ || a.x.dtype == u4_) {
-      Words<u8, V / 2> halves;
+      Loaded<u8, V / 2> halves;
       halves.template load<PLAIN>(a.x, at / 2);
       bytes.bits.w[0] = halves.bits.w[0];
     } else if (a.x.dtype != none_) {

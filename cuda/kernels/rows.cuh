@@ -26,7 +26,7 @@ template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return P
 
 // V neighbours of a tensor as whole words, so that what takes them apart is done
 // where they are used and not where they are loaded, which would wait.
-template <class S, i32 V> struct Words {
+template <class S, i32 V> struct Loaded {
   static constexpr i32 bytes = sizeof(S) * V, count = (bytes + 3) / 4;
   struct alignas(bytes < 16 ? bytes < 4 ? 4 : bytes : 16) Bits {
     u32 w[count];
