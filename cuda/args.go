@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"math/bits"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -87,8 +86,11 @@ func typeNames(types ...tensor.DType) (name string) {
 // stripeArgs is struct Stripe.
 type stripeArgs struct {
 	reductions, blocks, longest int64
+	block                       int64
 	partial                     uint64
-	logChannels, interleaved    int32
+	logChannels, plain          int32
+	lanes                       uint64
+	logThreads, _               int32
 }
 
 const (
@@ -100,7 +102,12 @@ const (
 // stripeOf plans reductions of up to longest positions into sums values each.
 // It reserves workspace for the results of blocks.
 func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
-	s = stripeArgs{reductions: reductions, longest: longest, blocks: max(1, (longest+stripeBlock-1)/stripeBlock)}
+	return to.blocksOf(reductions, longest, stripeBlock, sums, compute)
+}
+
+// blocksOf is stripeOf with blocks of another size.
+func (to *Program) blocksOf(reductions, longest, block int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
+	s = stripeArgs{reductions: reductions, longest: longest, block: block, blocks: max(1, (longest+block-1)/block)}
 	tile := tileOf(compute, sums)
 	// Short reductions share a tile.
 	for 2*max(longest, stripeLanes)<<s.logChannels <= tile && 1<<s.logChannels < stripeChannels {
@@ -121,11 +128,6 @@ func tileOf(compute tensor.DType, sums int) int64 {
 		return 1024
 	}
 	return 512
-}
-
-// interleave arranges tiles for reductions whose elements take turns in memory.
-func (s *stripeArgs) interleave(compute tensor.DType, sums int) {
-	s.interleaved, s.logChannels = 1, int32(bits.Len64(uint64(tileOf(compute, sums)/stripeLanes))-1)
 }
 
 // launchStripe runs a reduction's kernels, which stand one after the other:

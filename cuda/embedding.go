@@ -87,7 +87,7 @@ func buildRenorm(p *Problem, to *Program) error {
 	}
 	a.skip = boolArg(p.Word("bounds") == "skip")
 	check, fill, own := to.kernel("embedding_check"), to.kernel("fill"), to.kernel("embedding_renorm_own")
-	norms := to.stripeKernel("embedding_renorm%s", typeNames(p.Types[0]))
+	norms := to.rowKernel("embedding_renorm" + typeNames(p.Types[0]))
 	scale := to.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.n, a.columns, 2, to.Compute)
@@ -105,7 +105,8 @@ func buildRenorm(p *Problem, to *Program) error {
 		none := fillArgs{n: uint64(a.rows), words: a.owner, value: math.MaxUint32}
 		launch(r, fill, threads(a.rows), &none)
 		launch(r, own, threads(a.n), &a)
-		launchStripe(r, norms, &a.stripe, partial, &a)
+		a.stripe.plain = boolArg(a.weight.compact())
+		launchRows(r, norms, &a.stripe, partial, packedRows(a.columns, p.Types[0], &a.weight), &a)
 		launch(r, scale, threads(a.n*a.columns), &a)
 	}
 	return nil

@@ -96,14 +96,15 @@ func buildEmbeddingBagWeights(p *Problem, to *Program) error {
 	to.Accumulator = to.Compute
 	a := bagWeightsArgs{bags: bagsOf(p, p.Shapes[2], p.Shapes[3], p.Shapes[0][0], p.Shapes[1][0]), columns: p.Shapes[1][1]}
 	check := to.kernel("bags_check")
-	k := to.stripeKernel("embedding_bag_weights%s", typeNames(p.Types[1]))
+	k := to.rowKernel("embedding_bag_weights" + typeNames(p.Types[1]))
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.bags.n, a.columns, 1, to.Compute)
 	to.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[2], &r.args[3])
 		a.grad, a.weight, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[4])
-		launchStripe(r, k, &a.stripe, partial, &a)
+		a.stripe.plain = boolArg(a.grad.compact() && a.weight.compact())
+		launchRows(r, k, &a.stripe, partial, packedRows(a.columns, p.Types[1], &a.grad, &a.weight), &a)
 	}
 	return nil
 }

@@ -16,19 +16,19 @@ var Ops = []Op{
 		return append(forTypes("dequantize", anyCodes, floats), forTypes("dequantize_packed", floats)...)
 	}, buildDequantize},
 	{"dequantize_backward", func() []string {
-		return append(forTypes("dequantize_backward", floats), withFold(forTypes("dequantize_sums", floats))...)
+		return append(forTypes("dequantize_backward", floats), columnNames(forTypes("dequantize_sums", floats))...)
 	}, buildDequantizeBackward},
 	{"fake_quantize", func() []string { return forTypes("fake_quantize", floats) }, buildFakeQuantize},
 	{"fake_quantize_backward", func() []string {
-		return append(forTypes("fake_quantize_backward", floats), withFold(forTypes("fake_quantize_sums", floats))...)
+		return append(forTypes("fake_quantize_backward", floats), columnNames(forTypes("fake_quantize_sums", floats))...)
 	}, buildFakeQuantizeBackward},
-	{"choose_qparams", func() []string { return withFold(forTypes("choose_qparams", floats)) }, buildChooseQParams},
+	{"choose_qparams", func() []string { return columnNames(forTypes("choose_qparams", floats)) }, buildChooseQParams},
 	{"dynamic_quantize", func() []string {
-		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), withFold(forTypes("choose_qparams", floats))...)
+		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), columnNames(forTypes("choose_qparams", floats))...)
 	}, buildDynamicQuantize},
 	{"embedding", func() []string { return append(forTypes("embedding", floats), "embedding_check") }, buildEmbedding},
 	{"embedding_renorm", func() []string {
-		names := append(withFold(forTypes("embedding_renorm", floats)), forTypes("embedding_renorm_scale", floats)...)
+		names := append(rowNames(forTypes("embedding_renorm", floats)), forTypes("embedding_renorm_scale", floats)...)
 		return append(names, "embedding_check", "embedding_renorm_own", "fill")
 	}, buildRenorm},
 	{"embedding_backward", func() []string {
@@ -43,7 +43,7 @@ var Ops = []Op{
 		return append(sortKernels(jobs), "bags_check", "bag_keys")
 	}, buildEmbeddingBagBackward},
 	{"embedding_bag_per_sample_weights_backward", func() []string {
-		return append(withFold(forTypes("embedding_bag_weights", floats)), "bags_check")
+		return append(rowNames(forTypes("embedding_bag_weights", floats)), "bags_check")
 	}, buildEmbeddingBagWeights},
 	{"grid_sample", func() []string {
 		return forSamplers("grid_sample", floats)

@@ -55,7 +55,7 @@ type quantSumArgs struct {
 	dy, x, dx, ds, dz tensorArg
 	factor            float64
 	columns           int64
-	symmetric, plain  int32
+	symmetric, _      int32
 }
 
 // quantOf describes the groups of a shape; see struct Quant.

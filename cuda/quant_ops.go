@@ -93,6 +93,26 @@ type summing struct {
 	dy, x, scale, zero, dx, ds, dz int
 	factor                         float64
 	symmetric                      bool
+	codes                          bool // x has codes, of any type
+}
+
+// x0 is the first argument, whose type the kernel is for.
+func (s summing) x0() int { return max(0, s.dy) }
+
+// moved is how many of size elements that have one parameter, or a parameter
+// each in turn, always move at once.
+func (q *quantArgs) moved(size int64, columns bool, tensors ...*tensorArg) int64 {
+	whole := q.dims == 0 && q.group%size == 0 && q.inner%size == 0
+	if columns {
+		whole = q.params%size == 0
+	}
+	for _, t := range tensors {
+		whole = whole && t.rank == 0
+	}
+	if !whole {
+		return 1
+	}
+	return size
 }
 
 // build plans the reduction; shape is that of the elements.
@@ -101,12 +121,20 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 	if len(shape) > 0 {
 		a.columns = shape[len(shape)-1]
 	}
-	var partial int64
-	a.stripe, partial = to.stripeOf(a.q.params, a.q.longest(shape, p.Block), 2, to.Compute)
-	if a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params {
-		a.stripe.interleave(to.Compute, 2)
+	var partial, lanes int64
+	longest, block := a.q.longest(shape, p.Block), int64(stripeBlock)
+	for s.dy < 0 && block > 4096 && a.q.params*(longest/block+1) < 4096 {
+		block /= 2 // extremes have no order, so that blocks may be as small as keeps a GPU busy
 	}
-	contiguous := a.q.dims == 0 && a.q.inner*a.q.rows == a.q.n
+	a.stripe, partial = to.blocksOf(a.q.params, longest, block, 2, to.Compute)
+	columns := a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params
+	if columns {
+		lanes = to.columnsOf(&a.stripe, 2, to.Compute)
+	}
+	size := packBytes / p.Types[s.x0()].Size()
+	if code := p.Types[s.x]; s.codes && (code.Size() > 1 || code.Packed() && a.columns%2 != 0) {
+		size = 1 // only codes of a byte, and rows that follow one another, move as packs
+	}
 	to.then(func(r *run) {
 		a := a
 		arg := func(i int) (t tensorArg) {
@@ -117,8 +145,16 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		}
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
-		a.plain = boolArg(contiguous && a.dy.compact() && a.x.compact() && a.dx.compact())
-		launchStripe(r, kernel, &a.stripe, partial, &a)
+		each := a.q.moved(size, columns, &a.dy, &a.x, &a.dx)
+		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
+		short := each > 1 && !columns && a.stripe.longest <= shortSteps && a.q.inner*a.q.rows == a.q.n && a.q.inner%a.q.group == 0
+		if short {
+			launchShort(r, kernel, &a.stripe, each, &a)
+		} else if columns && a.stripe.plain != 0 {
+			launchColumns(r, kernel, &a.stripe, partial, lanes, each, &a)
+		} else {
+			launchRows(r, kernel, &a.stripe, partial, each, &a)
+		}
 	})
 }
 
@@ -180,8 +216,8 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 		return
 	}
 	to.Accumulator = to.Compute
-	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor}
-	s.build(p, to, p.Shapes[0], to.stripeKernel("%s_sums%s", name, types))
+	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize"}
+	s.build(p, to, p.Shapes[0], to.columnKernel(name+"_sums"+types))
 }
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {
@@ -206,7 +242,7 @@ func buildChooseQParams(p *Problem, to *Program) error {
 func chooseQParams(p *Problem, to *Program, scale, zero int) {
 	to.Compute = p.Types[0].Compute()
 	s := summing{q: grouped(p), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
-	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
+	s.build(p, to, p.Shapes[0], to.columnKernel("choose_qparams"+typeNames(p.Types[0])))
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them.

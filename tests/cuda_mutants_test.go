@@ -12,7 +12,6 @@ const second = "grid_sample_double_backward grad_output=f32[1,3,4,4,4] input=f32
 // mutants are mistakes that the comparison must find.
 var mutants = []struct{ file, from, to, unit, text string }{
 	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-128 qmax=127"},
-	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
 	{"quant_quick.cuh", "q.reciprocal ? 0 : inverse", "0", "quantize", "quantize_per_token x=f32[20,520] q=s8 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "return sum != sum;", "return false;", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "exponent > normal ? exponent : normal", "exponent", "quantize", "quantize_per_token x=f32[20,520] zero_point=none q=f8e4m3 qmin=-448 qmax=448"},
@@ -20,7 +19,14 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"quant_map.cuh", "(lane >> t.log_lanes)", "0", "quantize", "quantize_per_token x=f32[20,60] q=s8 qmin=-128 qmax=127"},
 	{"quant_map.cuh", "number * t.run + at", "number * t.run", "dequantize", "dequantize_per_token q=s8[2,2000] y=f32 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "code_bias<s8> = 128", "code_bias<s8> = 0", "dequantize", "dequantize_per_token q=s8[20,60] y=f32 qmin=-128 qmax=127"},
-	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
+	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-448 qmax=448 code=f8e4m3"},
+	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "weight_only_linear", "weight_only_linear x=f32[2,5000] weight=s8[3,5000] group_size=5000"},
+	{"quant_sums.cuh", "u = fma_(fma_(-s, u, x), step, u);", "", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-8 qmax=7"},
+	{"quant_sums.cuh", "place += m.pitch - m.width;", "", "quant_sums", "fake_quantize_per_channel_backward grad_output=f32[4,3,68] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
+	{"rows.cuh", "sums[u % turns])", "sums[0])", "quant_sums", "dequantize_per_token_backward grad_output=f32[20,301] grad_scale=f32 qmin=-8 qmax=7"},
+	{"rows.cuh", "by = W / 2; by > 0; by /= 2", "by = 1; by < W; by *= 2", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
+	{"rows.cuh", "i64 row = block * stripe_lanes + n / S * (stripe_lanes / each) + lane;", "i64 row = block * stripe_lanes + n / S + lane * each;", "quant_sums", "dequantize_per_channel_backward grad_output=f32[300,8] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
+	{"short.cuh", "by = threads / 2; by > 0; by /= 2", "by = 1; by < threads; by *= 2", "quant_sums", "dequantize_per_group_backward grad_output=f32[40,128] grad_scale=f32 group_size=128 qmin=-8 qmax=7"},
 	{"scatter.cuh", "scatter_chunk = 256", "scatter_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
 	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
 	{"embedding_bag.cu", "bag_chunk = 256", "bag_chunk = 512", "embedding_bag", "embedding_bag weight=f32[40,8] indices=i64[2,900] mode=sum bounds=skip"},

@@ -109,6 +109,58 @@ def streaming(device: str, n: int) -> Iterator[tuple[str, Call, Call | None, int
     )
 
 
+def sums(device: str, n: int) -> Iterator[tuple[str, Call, Call | None, int]]:
+    """Sums in Stripe order, like streaming: positions along any axis, in one long reduction and in many short ones."""
+    aten = torch.ops.aten
+    channels = getattr(aten, "_fake_quantize_learnable_per_channel_affine_backward", None)
+    tensor = getattr(aten, "_fake_quantize_learnable_per_tensor_affine_backward", None)
+    x, dy = torch.randn(n, device=device), torch.randn(n, device=device)
+    for shape, axis in (((n // 1024, 1024), 1), ((64, n // 64 // 4096, 64, 64), 1)):
+        a, b = x.view(shape), dy.view(shape)
+        s, z = torch.full((shape[axis],), 0.02, device=device), torch.zeros(shape[axis], device=device)
+        yield (
+            f"LSQ backward f32 axis {axis} of {len(shape)}",
+            partial(isobit.fake_quantize_per_channel_affine_backward, b, a, s, z, axis, *R, grad_factor=0.01),
+            partial(channels, b, a, s, z, axis, *R, 0.01) if channels else None,
+            12 * n,
+        )
+    one, zero = torch.full((1,), 0.02, device=device), torch.zeros(1, device=device)
+    yield (
+        "LSQ backward f32 per tensor",
+        lambda: isobit.fake_quantize_per_tensor_affine_backward(dy, x, one[0], zero[0], *R, grad_factor=0.01),
+        (lambda: tensor(dy, x, one, zero, *R, 0.01)) if tensor else None,
+        12 * n,
+    )
+    rows = x.view(-1, 4096)
+    for d, size in ((torch.float32, 12), (torch.bfloat16, 6)):
+        a, b = rows.to(d), dy.view(-1, 4096).to(d)
+        s = torch.full((len(rows), 32), 0.02, device=device)
+        yield (
+            f"LSQ backward {str(d)[6:]} groups of 128",
+            partial(isobit.fake_quantize_per_channel_group_affine_backward, b, a, s, None, *R, 128),
+            None,
+            size * n,
+        )
+    for name, a, *where in (("tensor", x), ("token", rows), ("channel_group", rows, 32), ("channel", rows, 1)):
+        dims = {"tensor": None, "token": 1, "channel": 0}.get(name, 2)
+        yield (
+            f"choose_qparams_per_{name} f32",
+            partial(getattr(isobit, f"choose_qparams_per_{name}"), a, *where, torch.int8),
+            partial(torch.aminmax, a.view(len(rows), -1, 32) if dims == 2 else a, dim=dims),
+            4 * n,
+        )
+    q = torch.randint(-128, 128, rows.shape, dtype=torch.int8, device=device)
+    s, z = torch.full((len(rows), 1), 0.02, device=device), torch.zeros(len(rows), 1, device=device)
+    yield (
+        "dequantize_per_token_backward s8 f32",
+        lambda: isobit.dequantize_per_token_backward(dy.view(rows.shape), q, s, z, *R),
+        None,
+        9 * n,
+    )
+    grid = dy[: n // 8].view(8, -1, 64, 2)
+    yield "affine_grid_backward f32", partial(isobit.affine_grid_backward, grid, False), None, n // 2
+
+
 def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, int]]:
     aten = torch.ops.aten
     vocabulary, columns, count = 50257, 768, 16384 // scale
@@ -196,6 +248,7 @@ def sizes(device: str) -> tuple[int, int]:
 def cases(device: str) -> Iterator[tuple[str, Call, Call | None, int]]:
     n, scale = sizes(device)
     yield from streaming(device, n)
+    yield from sums(device, n)
     yield from scatter(device, scale)
     yield from linear(device, scale)
 

@@ -1,5 +1,5 @@
 #include "embedding.cuh"
-#include "stripe.cuh"
+#include "rows.cuh"
 
 struct EmbeddingArgs {
   i64 n, rows, columns; // indices, rows of weight, columns
@@ -71,7 +71,8 @@ template <class S> struct Renorm : Adding {
   struct Channel {
     i64 total, row;
   };
-  typedef T In;
+  template <i32 STEP, bool> using Walk = Straight<STEP>;
+  template <i32 V> using In = Loaded<S, V>;
   static constexpr i32 SUMS = 2; // the sum of powers, and the largest
 
   static DEVICE Channel start(const Args &a, i64 i) {
@@ -79,12 +80,22 @@ template <class S> struct Renorm : Adding {
     if (owns(a, i, ch.row)) ch.total = a.columns;
     return ch;
   }
-  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 column) {
-    return abs_(get<S>(a.weight, ch.row * a.columns + column));
+  static DEVICE void ready(const Args &, i64, Channel &) {}
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
+    In<V> in;
+    in.template load<PLAIN>(a.weight, ch.row * a.columns + column);
+    return in;
   }
-  template <bool> static DEVICE void terms(const Args &a, const Channel &, i64, const In &in, T (&out)[2]) {
-    out[0] = a.norm == 1 ? in : in * in;
-    out[1] = in;
+  template <i32 V, bool>
+  static DEVICE void add(const Args &a, const Channel (&)[1], i64, const In<V> &in, T (&sums)[2][V]) {
+    T v[V];
+    in.unpack(v);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      T size = abs_(v[j]);
+      sums[0][j] += a.norm == 1 ? size : size * size;
+      sums[1][j] = join(1, sums[1][j], size);
+    }
   }
   static DEVICE T join(i32 which, T kept, T other) {
     if (which == 0) return kept + other;
@@ -108,7 +119,7 @@ template <class S> DEVICE void renorm_scale(const RenormArgs &a) {
   }
 }
 
-#define RENORM(S)                                 \
-  STRIPE_KERNELS(embedding_renorm_##S, Renorm<S>) \
+#define RENORM(S)                                               \
+  ROWS_KERNELS(embedding_renorm_##S, Renorm<S>, 16 / sizeof(S)) \
   KERNEL(embedding_renorm_scale_##S, RenormArgs) { renorm_scale<S>(a); }
 EACH_FLOAT(RENORM)

@@ -1,5 +1,5 @@
 #include "embedding.cuh"
-#include "stripe.cuh"
+#include "rows.cuh"
 
 const i64 bag_chunk = 256;
 
@@ -100,8 +100,9 @@ template <class S> struct BagWeights : Adding {
   struct Channel {
     i64 total, bag, row;
   };
-  struct In {
-    T dy, w;
+  template <i32 STEP, bool> using Walk = Straight<STEP>;
+  template <i32 V> struct In {
+    Loaded<S, V> dy, w;
   };
   static constexpr i32 SUMS = 1;
 
@@ -110,12 +111,20 @@ template <class S> struct BagWeights : Adding {
     if (ch.bag < a.bags.count && bag_keeps(a.bags, ch.row)) ch.total = a.columns;
     return ch;
   }
-  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 column) {
-    In in = {get<S>(a.grad, ch.bag * a.columns + column), get<S>(a.weight, ch.row * a.columns + column)};
+  static DEVICE void ready(const Args &, i64, Channel &) {}
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
+    In<V> in;
+    in.dy.template load<PLAIN>(a.grad, ch.bag * a.columns + column);
+    in.w.template load<PLAIN>(a.weight, ch.row * a.columns + column);
     return in;
   }
-  template <bool> static DEVICE void terms(const Args &, const Channel &, i64, const In &in, T (&out)[1]) {
-    out[0] = in.dy * in.w;
+  template <i32 V, bool>
+  static DEVICE void add(const Args &, const Channel (&)[1], i64, const In<V> &in, T (&sums)[1][V]) {
+    T dy[V], w[V];
+    in.dy.unpack(dy);
+    in.w.unpack(w);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) sums[0][j] += dy[j] * w[j];
   }
   static DEVICE void finish(const Args &a, i64 position, const T (&sums)[1]) {
     element<S>(a.out, position) = Narrow<S>::from(sums[0]);
@@ -125,5 +134,5 @@ template <class S> struct BagWeights : Adding {
 #define EMBEDDING_BAG(S)                                              \
   KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S>(a); }         \
   KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S>(a); } \
-  STRIPE_KERNELS(embedding_bag_weights_##S, BagWeights<S>)
+  ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, 16 / sizeof(S))
 EACH_FLOAT(EMBEDDING_BAG)

@@ -1,41 +1,73 @@
 #include "quant_sums.cuh"
+#include "short.cuh"
 
-template <class F> struct Pair {
-  F dy, x;
+// What sums over the elements of parameters have in common.
+template <class F, class P> struct QuantSums : Adding {
+  typedef QuantSumArgs Args;
+  typedef F T;
+  typedef ParamChannel<P> Channel;
+  template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
+  static constexpr i32 SUMS = 2;
+
+  static DEVICE Channel start(const Args &a, i64 c) {
+    Channel ch;
+    (Members &)ch = members_of(a.q, c);
+    return ch;
+  }
+  static DEVICE void ready(const Args &a, i64 c, Channel &ch) { ch.p.load(a.q, c); }
+  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p = from_lane(from.p, lane); }
 };
-
-template <bool PLAIN, class S> DEVICE typename Compute<S>::type read(const Tensor &t, i64 i) {
-  return widen<typename Compute<S>::type>(((const S *)t.data)[plain_offset<PLAIN>(t, i)]);
-}
 
 // Fake-quantize with learned parameters: dx = inside ? dy : +0, and the sums
 // ds = sum(dy * e) * g, dz = (0 - s * sum(dy outside)) * g.
-template <class X> struct FakeQuantizeSums : Adding {
-  typedef QuantSumArgs Args;
-  typedef typename Compute<X>::type T;
-  typedef ParamChannel<T> Channel;
-  typedef Pair<T> In;
-  static constexpr i32 SUMS = 2;
+template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type, Learned<typename Compute<X>::type>> {
+  typedef QuantSums<typename Compute<X>::type, Learned<typename Compute<X>::type>> Base;
+  typedef typename Base::T T;
+  typedef typename Base::Args Args;
+  typedef typename Base::Channel Channel;
+  template <i32 V> struct In {
+    Loaded<X, V> dy, x;
+  };
 
-  static DEVICE bool plain(const Args &a) { return a.plain; }
-  static DEVICE Channel start(const Args &a, i64 c) { return param_channel<T>(a, c); }
-  template <bool PLAIN> static DEVICE In load(const Args &a, const Channel &ch, i64 position) {
-    i64 i = member<PLAIN>(a.q, ch, position);
-    In in = {read<PLAIN, X>(a.dy, i), read<PLAIN, X>(a.x, i)};
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
+    in.dy.template load<PLAIN>(a.dy, at);
+    in.x.template load<PLAIN>(a.x, at);
     return in;
   }
-  template <bool PLAIN>
-  static DEVICE void terms(const Args &a, const Channel &ch, i64 position, const In &in, T (&out)[2]) {
-    T u = ch.p.divide(a.q.reciprocal, in.x), t = ch.p.place(u, ch.p.float8), dx = 0;
-    if (t < ch.p.lo || t > ch.p.hi) {
-      out[0] = in.dy * ((t < ch.p.lo ? ch.p.lo : ch.p.hi) - ch.p.z);
-      out[1] = in.dy;
-    } else if (u == u) {
-      dx = in.dy;
-      T r = ch.p.float8 ? round_float8(u, ch.p.float8) : rint_(u);
-      out[0] = in.dy * (r - u);
+  template <i32 V, bool PLAIN, i32 C>
+  static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
+    T dy[V], x[V];
+    in.dy.unpack(dy);
+    in.x.unpack(x);
+    Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
+    bool quick = true;
+#pragma unroll
+    for (i32 j = 0; j < V; j++) quick = quick && ch[C == 1 ? 0 : j].p.quick(x[j]);
+    if (quick) {
+#pragma unroll
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u, r = p.quick_step(x[j], u), first = p.lo - p.z, last = p.hi - p.z;
+        bool below = r<first, above = r> last;
+        T d = x[j] == x[j] ? dy[j] : (T)0;
+        sums[0][j] += d * (below ? first : above ? last : r - u);
+        if (below || above) sums[1][j] += d;
+        dx.v[j] = below || above ? X{} : in.dy[j];
+      }
+    } else {
+#pragma unroll
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u = p.divide(a.q.reciprocal, x[j]), t = p.place(u, p.float8);
+        bool below = t<p.lo, above = t> p.hi;
+        T r = p.float8 ? round_float8(u, p.float8) : rint_(u);
+        if (u == u) sums[0][j] += dy[j] * (below ? p.lo - p.z : above ? p.hi - p.z : r - u);
+        if (below || above) sums[1][j] += dy[j];
+        dx.v[j] = t >= p.lo && t <= p.hi ? in.dy[j] : X{};
+      }
     }
-    if (a.dx.data) ((X *)a.dx.data)[plain_offset<PLAIN>(a.dx, member<PLAIN>(a.q, ch, position))] = Narrow<X>::from(dx);
+    if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[2]) {
     T factor = (T)a.factor;
@@ -45,26 +77,36 @@ template <class X> struct FakeQuantizeSums : Adding {
 };
 
 // Dequantize: dq = dy * s, ds = sum(dy * (q - z)), dz = 0 - s * sum(dy).
-template <class Y> struct DequantizeSums : Adding {
-  typedef QuantSumArgs Args;
-  typedef typename Compute<Y>::type T;
-  typedef ParamChannel<T> Channel;
-  typedef Pair<T> In;
-  static constexpr i32 SUMS = 2;
+template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> {
+  typedef QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> Base;
+  typedef typename Base::T T;
+  typedef typename Base::Args Args;
+  typedef typename Base::Channel Channel;
+  template <i32 V> struct In {
+    Loaded<Y, V> dy;
+    Codes<T, V> q;
+  };
 
-  static DEVICE bool plain(const Args &a) { return a.plain; }
-  static DEVICE Channel start(const Args &a, i64 c) { return param_channel<T>(a, c); }
-  template <bool PLAIN> static DEVICE In load(const Args &a, const Channel &ch, i64 position) {
-    i64 i = member<PLAIN>(a.q, ch, position);
-    In in = {read<PLAIN, Y>(a.dy, i), code_at<PLAIN, T>(a, i)};
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
+    in.dy.template load<PLAIN>(a.dy, at);
+    in.q.template load<PLAIN>(a, at);
     return in;
   }
-  template <bool PLAIN>
-  static DEVICE void terms(const Args &a, const Channel &ch, i64 position, const In &in, T (&out)[2]) {
-    out[0] = in.dy * less_zero(a, in.x, ch.p.z);
-    out[1] = in.dy;
-    if (a.dx.data)
-      ((Y *)a.dx.data)[plain_offset<PLAIN>(a.dx, member<PLAIN>(a.q, ch, position))] = Narrow<Y>::from(in.dy * ch.p.s);
+  template <i32 V, bool PLAIN, i32 C>
+  static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
+    T dy[V], q[V];
+    in.dy.unpack(dy);
+    in.q.less_zero(a, [&](i32 j) { return ch[C == 1 ? 0 : j].p.z; }, q);
+    Pack<Y, V> dx;
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      const Param<T> &p = ch[C == 1 ? 0 : j].p;
+      sums[0][j] += dy[j] * q[j];
+      sums[1][j] += dy[j];
+      dx.v[j] = Narrow<Y>::from(dy[j] * p.s);
+    }
+    if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[2]) {
     set_any(a.ds, c, sums[0]);
@@ -73,14 +115,33 @@ template <class Y> struct DequantizeSums : Adding {
 };
 
 // Parameters from the data: the smallest and the largest element and 0; a NaN
-// makes both a NaN. They are exact in any order, so that threads keep their own
-// in registers, and only blocks of a long reduction are folded as sums are.
+// makes both a NaN. They are exact in any order.
 template <class X> struct ChooseQParams {
   typedef QuantSumArgs Args;
   typedef typename Compute<X>::type T;
+  typedef Members Channel;
+  template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
+  template <i32 V> using In = Loaded<X, V>;
   static constexpr i32 SUMS = 2;
+  static constexpr bool ANY_ORDER = true;
 
   static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
+  static DEVICE void ready(const Args &, i64, Members &) {}
+  static DEVICE void take(Members &, const Members &, i32) {}
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
+    in.template load<PLAIN>(a.x, at);
+    return in;
+  }
+  template <i32 V, bool PLAIN, i32 C, i32 W>
+  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
+    T x[V];
+    in.unpack(x);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      for (i32 k = 0; k < 2; k++) ends[k][j % W] = join(k, ends[k][j % W], x[j]);
+    }
+  }
   static DEVICE T join(i32 which, T kept, T other) {
     bool better = which == 0 ? other < kept : other > kept;
     return better || other != other ? other : kept;
@@ -93,70 +154,15 @@ template <class X> struct ChooseQParams {
     set_any(a.ds, c, s);
     if (a.dz.dtype != none_) set_any(a.dz, c, a.symmetric ? (T)0 : round_zero(qmin - lo / s, qmin, qmax));
   }
-  // Joins every step-th of the positions from first to stop, 8 of which are
-  // loaded before any is used.
-  template <bool PLAIN>
-  static DEVICE void range(const Args &a, const Members &m, i64 first, i64 stop, i32 step, T (&ends)[2]) {
-    const i32 each = PLAIN ? 8 : 1;
-#pragma unroll 1
-    for (i64 at = first; at < stop; at += each * step) {
-      T in[each];
-#pragma unroll
-      for (i32 u = 0; u < each; u++) {
-        in[u] = 0;
-        if (at + u * step < stop) in[u] = read<PLAIN, X>(a.x, member<PLAIN>(a.q, m, at + u * step));
-      }
-#pragma unroll
-      for (i32 u = 0; u < each; u++) {
-        for (i32 k = 0; k < 2; k++) ends[k] = join(k, ends[k], in[u]);
-      }
-    }
-  }
 };
 
-// The threads of a block share as many reductions as a tile has.
-template <class X> DEVICE void choose_qparams(const QuantSumArgs &a, typename Compute<X>::type (*shared)[2]) {
-  typedef ChooseQParams<X> Job;
-  typedef typename Job::T T;
-  const Stripe &s = a.stripe;
-  const i32 lanes = stripe_threads >> s.log_channels;
-  const TilePlace p(s, threadIdx.x, stripe_threads);
-  T(*row)[2] = shared + (p.channel * lanes + p.position);
-  for (i64 w = blockIdx.x; w < stripe_tiles(s) * s.blocks; w += gridDim.x) {
-    i64 tile = div_(w, s.blocks), block = w - tile * s.blocks, c = (tile << s.log_channels) + p.channel;
-    T ends[2] = {0, 0};
-    if (c < s.reductions) {
-      Members m = members_of(a.q, c);
-      i64 first = block * stripe_block, stop = first + stripe_block < m.total ? first + stripe_block : m.total;
-      if (a.plain)
-        Job::template range<true>(a, m, first + p.position, stop, lanes, ends);
-      else
-        Job::template range<false>(a, m, first + p.position, stop, lanes, ends);
-    }
-    for (i32 k = 0; k < 2; k++) row[0][k] = ends[k];
-    __syncthreads();
-    for (i32 half = lanes / 2; half > 0; half /= 2) {
-      if (p.position < half) {
-        for (i32 k = 0; k < 2; k++) row[0][k] = Job::join(k, row[0][k], row[half][k]);
-      }
-      __syncthreads();
-    }
-    if (p.position != 0 || c >= s.reductions) continue;
-    for (i32 k = 0; k < 2; k++) ends[k] = row[0][k];
-    if (s.blocks == 1)
-      Job::finish(a, c, ends);
-    else
-      for (i32 k = 0; k < 2; k++) ((T *)s.partial)[(c * s.blocks + block) * 2 + k] = ends[k];
-  }
-}
-
-#define QUANT_SUMS(X)                                         \
-  STRIPE_KERNELS(fake_quantize_sums_##X, FakeQuantizeSums<X>) \
-  STRIPE_KERNELS(dequantize_sums_##X, DequantizeSums<X>)      \
-  KERNEL(choose_qparams_##X, QuantSumArgs) {                  \
-    __shared__ Compute<X>::type shared[stripe_threads][2];    \
-    choose_qparams<X>(a, shared);                             \
-  }                                                           \
-  KERNEL(choose_qparams_##X##_fold, QuantSumArgs) { stripe_fold<ChooseQParams<X>>(a); }
+#define QUANT_SUMS_OF(name, Job, V) \
+  ROWS_KERNELS(name, Job, V)        \
+  COLUMNS_KERNELS(name, Job, V)     \
+  KERNEL(name##_short, Job::Args) { stripe_short<Job, V>(a); }
+#define QUANT_SUMS(X)                                                        \
+  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \
+  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X))
 
 EACH_FLOAT(QUANT_SUMS)

@@ -18,17 +18,19 @@ const i32 stripe_channels = 32; // the most reductions in a tile
 struct Stripe {
   i64 reductions, blocks; // blocks of the longest reduction
   i64 longest; // its positions
+  i64 block; // positions of a block: stripe_block, but where join has no order
   void *partial; // [reductions][blocks][SUMS], where blocks > 1
   i32 log_channels; // of the number of reductions per tile
-  i32 interleaved; // neighbours in memory belong to neighbouring reductions
+  i32 plain; // of rows.cuh: tensors are compact, and positions lie in runs
+  void *lanes; // [blocks][lanes][reductions][SUMS], for rows.cuh's columns
+  i32 log_threads, pad; // of the number of threads that share a reduction in its rows
 };
 
 // A Job says what is reduced:
 //   Args (with a Stripe named stripe), T, SUMS per reduction
 //   Channel: what its terms need, from start(args, reduction); has total, the number of positions
-//   In: inputs of one position, from load<PLAIN>(args, channel, position)
-//   terms<PLAIN>(args, channel, position, in, out[SUMS])
-//   plain(args): positions are neighbours in memory, so that several are loaded before any is used
+//   In: inputs of one position, from load<false>(args, channel, position)
+//   terms<false>(args, channel, position, in, out[SUMS])
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
 //   finish(args, reduction, sums)
 // A tile is 16 KiB of terms, and its lanes' sums are at most as many.
@@ -42,59 +44,25 @@ template <class Job> struct StripeTile {
   typename Job::Channel channel[stripe_channels];
 };
 
-DEVICE i64 stripe_blocks(i64 total) { return total <= stripe_block ? 1 : (total + stripe_block - 1) / stripe_block; }
-
 DEVICE i64 stripe_tiles(const Stripe &s) { return (s.reductions + (1 << s.log_channels) - 1) >> s.log_channels; }
-
-// Where one of the elements of a tile belongs: its reduction, and its position
-// from the tile's first one.
-struct TilePlace {
-  i32 channel, position;
-  DEVICE TilePlace(const Stripe &s, i32 element, i32 elements) {
-    const i32 bits = s.interleaved ? s.log_channels : __ffs(elements >> s.log_channels) - 1;
-    const i32 high = element >> bits, low = element & ((1 << bits) - 1);
-    channel = s.interleaved ? low : high;
-    position = s.interleaved ? high : low;
-  }
-};
-
-template <class Job, bool PLAIN>
-DEVICE void stripe_put(const typename Job::Args &a, StripeTile<Job> &t, i64 start, i32 positions, TilePlace p,
-                       bool here, const typename Job::In &in) {
-  const i32 S = Job::SUMS;
-  typename Job::T out[S];
-  for (i32 k = 0; k < S; k++) out[k] = 0;
-  if (here) Job::template terms<PLAIN>(a, t.channel[p.channel], start + p.position, in, out);
-  i32 at = p.channel * (positions + 1) + p.position;
-  for (i32 k = 0; k < S; k++) t.terms[(k << a.stripe.log_channels) * (positions + 1) + at] = out[k];
-}
 
 // Computes the terms of the tile whose first position is start into t.terms,
 // [SUMS][channels][positions + 1]: the odd pitch keeps banks apart.
 template <class Job>
 DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 start, i32 positions) {
-  const i32 each = StripeTile<Job>::tile / stripe_threads;
-  typename Job::In in[each];
-  if (Job::plain(a)) {
-#pragma unroll
-    for (i32 u = 0; u < each; u++) {
-      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
-      if (start + p.position < t.channel[p.channel].total)
-        in[u] = Job::template load<true>(a, t.channel[p.channel], start + p.position);
-    }
-#pragma unroll
-    for (i32 u = 0; u < each; u++) {
-      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
-      stripe_put<Job, true>(a, t, start, positions, p, start + p.position < t.channel[p.channel].total, in[u]);
-    }
-    return;
-  }
+  const i32 S = Job::SUMS, bits = __ffs(positions) - 1;
 #pragma unroll 1
-  for (i32 u = 0; u < each; u++) {
-    TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
-    bool here = start + p.position < t.channel[p.channel].total;
-    if (here) in[0] = Job::template load<false>(a, t.channel[p.channel], start + p.position);
-    stripe_put<Job, false>(a, t, start, positions, p, here, in[0]);
+  for (i32 n = threadIdx.x; n < StripeTile<Job>::tile; n += stripe_threads) {
+    const i32 channel = n >> bits, position = n & (positions - 1);
+    const typename Job::Channel &ch = t.channel[channel];
+    typename Job::T out[S];
+    for (i32 k = 0; k < S; k++) out[k] = 0;
+    if (start + position < ch.total) {
+      typename Job::In in = Job::template load<false>(a, ch, start + position);
+      Job::template terms<false>(a, ch, start + position, in, out);
+    }
+    const i32 at = channel * (positions + 1) + position;
+    for (i32 k = 0; k < S; k++) t.terms[(k << a.stripe.log_channels) * (positions + 1) + at] = out[k];
   }
 }
 
@@ -151,41 +119,70 @@ template <class Job> DEVICE void stripe(const typename Job::Args &a, StripeTile<
   }
 }
 
-// Folds the blocks of each reduction pairwise, in place: at every level a
-// thread reads two neighbours, and writes where nobody reads any more.
-template <class Job> DEVICE void stripe_fold(const typename Job::Args &a) {
+// Folds the blocks of each reduction pairwise: a thread 8 neighbours, a warp
+// its threads' sums, a block its warps'. More are folded again, in place. What
+// there is not is 0, which every job's join passes over.
+template <class Job>
+DEVICE void stripe_fold(const typename Job::Args &a, typename Job::T (*shared)[stripe_threads / 32]) {
   typedef typename Job::T T;
-  const i32 S = Job::SUMS;
+  const i32 S = Job::SUMS, each = 8, warps = stripe_threads / 32;
+  const i64 piece = each * stripe_threads;
   const Stripe &s = a.stripe;
   for (i64 c = blockIdx.x; c < s.reductions; c += gridDim.x) {
     T *row = (T *)s.partial + c * s.blocks * S;
-    for (i64 n = stripe_blocks(Job::start(a, c).total); n > 1; n = (n + 1) / 2) {
-      for (i64 from = 0; from < (n + 1) / 2; from += stripe_threads) {
-        i64 i = from + threadIdx.x;
+    const i64 total = Job::start(a, c).total;
+    for (i64 n = total <= s.block ? 1 : (total + s.block - 1) / s.block, pieces = 0; pieces != 1; n = pieces) {
+      pieces = (n + piece - 1) / piece;
+      for (i64 from = 0; from < n; from += piece) {
         T sums[S];
+#pragma unroll
         for (i32 k = 0; k < S; k++) {
-          if (2 * i < n) sums[k] = row[2 * i * S + k];
-          if (2 * i + 1 < n) sums[k] = Job::join(k, sums[k], row[(2 * i + 1) * S + k]);
+          T v[each];
+#pragma unroll
+          for (i32 j = 0; j < each; j++) {
+            i64 i = from + threadIdx.x * each + j;
+            v[j] = i < n ? row[i * S + k] : (T)0;
+          }
+#pragma unroll
+          for (i32 by = 1; by < each; by *= 2) {
+            for (i32 j = 0; j < each; j += 2 * by) v[j] = Job::join(k, v[j], v[j + by]);
+          }
+#pragma unroll
+          for (i32 by = 1; by < 32; by *= 2) v[0] = Job::join(k, v[0], __shfl_down_sync(0xffffffffu, v[0], by));
+          if (threadIdx.x % 32 == 0) shared[k][threadIdx.x / 32] = v[0];
         }
         __syncthreads();
-        for (i32 k = 0; k < S && 2 * i < n; k++) row[i * S + k] = sums[k];
+        if (threadIdx.x == 0) {
+#pragma unroll
+          for (i32 k = 0; k < S; k++) {
+#pragma unroll
+            for (i32 by = 1; by < warps; by *= 2) {
+              for (i32 j = 0; j < warps; j += 2 * by) shared[k][j] = Job::join(k, shared[k][j], shared[k][j + by]);
+            }
+            sums[k] = shared[k][0];
+          }
+          if (pieces == 1)
+            Job::finish(a, c, sums);
+          else
+            for (i32 k = 0; k < S; k++) row[from / piece * S + k] = sums[k];
+        }
         __syncthreads();
       }
     }
-    if (threadIdx.x == 0) {
-      T sums[S];
-      for (i32 k = 0; k < S; k++) sums[k] = row[k];
-      Job::finish(a, c, sums);
-    }
-    __syncthreads();
   }
 }
 
-// What jobs share that sum over positions found one by one.
+// What jobs share that sum.
 struct Adding {
-  template <class A> static DEVICE bool plain(const A &) { return false; }
+  static constexpr bool ANY_ORDER = false;
   template <class T> static DEVICE T join(i32, T a, T b) { return a + b; }
 };
+
+#define STRIPE_FOLD(name, Job)                                \
+  KERNEL(name##_fold, Job::Args) {                            \
+    __shared__ Job::T shared[Job::SUMS][stripe_threads / 32]; \
+    stripe_fold<Job>(a, shared);                              \
+  }
 
 // Declares a job's two entry points.
 #define STRIPE_KERNELS(name, Job)    \
@@ -193,4 +190,4 @@ struct Adding {
     __shared__ StripeTile<Job> tile; \
     stripe<Job>(a, tile);            \
   }                                  \
-  KERNEL(name##_fold, Job::Args) { stripe_fold<Job>(a); }
+  STRIPE_FOLD(name, Job)

@@ -21,13 +21,18 @@ struct Fiber {
   int thread = -1;
 };
 
+struct Slot { // what a thread shows to its warp
+  char bytes[32];
+};
+
 struct Block {
   KernelBody body;
   const void *args;
   bool descending, trapped;
   std::vector<State> state;
   std::vector<Fiber *> fiber;
-  std::vector<unsigned> slot;
+  std::vector<Slot> slot[2]; // what was shown, and before that
+  std::vector<char> turn;
   int unstarted; // how many threads have not begun; they begin in order
 } block;
 
@@ -108,7 +113,8 @@ void run_block(Kernel *k, const void *args, bool descending) {
   block.descending = descending;
   block.state.assign(n, fresh);
   block.fiber.assign(n, nullptr);
-  block.slot.assign(n, 0);
+  for (auto &slot : block.slot) slot.assign(n, {});
+  block.turn.assign(n, 0);
   block.unstarted = n;
   for (;;) {
     while (block.unstarted > 0) {
@@ -162,26 +168,15 @@ bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsig
 void __syncthreads() { wait_at(at_block); }
 void __syncwarp() { wait_at(at_warp); }
 
-// Shows a value to the warp; peek(lane) is what a lane shows, until done.
-struct Shown {
-  int self, warp;
-  Shown(unsigned mask, unsigned value) : self(current->thread), warp(self / 32 * 32) {
-    if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
-    block.slot[self] = value;
-    wait_at(at_warp);
-  }
-  unsigned peek(int lane) { return block.slot[warp + (lane & 31)]; }
-  ~Shown() { wait_at(at_warp); }
-};
-
-unsigned __match_any_sync(unsigned mask, unsigned value) {
-  Shown shown(mask, value);
-  unsigned peers = 0;
-  for (int t = 0; t < 32; t++) peers |= (unsigned)(shown.peek(t) == value) << t;
-  return peers;
+const char (*shim_show(unsigned mask, const void *value, unsigned size))[32] {
+  int self = current->thread, warp = self / 32 * 32;
+  if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
+  block.turn[self] ^= 1; // two sets of slots: nobody is two votes ahead
+  Slot *slots = &block.slot[(int)block.turn[self]][warp];
+  memcpy(slots[self - warp].bytes, value, size);
+  wait_at(at_warp);
+  return &slots->bytes;
 }
-
-unsigned shuffle(unsigned mask, unsigned value, int lane) { return Shown(mask, value).peek(lane); }
 
 void __trap() {
   block.trapped = true;

@@ -45,27 +45,50 @@ extern const char *shim_running; // the kernel that runs, for messages
 // Barriers switch to the next fiber.
 void __syncthreads();
 void __syncwarp();
-unsigned __match_any_sync(unsigned mask, unsigned value);
-unsigned shuffle(unsigned mask, unsigned value, int lane);
-inline float __shfl_sync(unsigned mask, float value, int lane) {
-  unsigned b;
-  memcpy(&b, &value, 4);
-  b = shuffle(mask, b, lane);
-  memcpy(&value, &b, 4);
-  return value;
+
+// What the threads of a warp show to each other (at most 32 bytes): of(lane), until
+// a thread shows something twice more.
+const char (*shim_show(unsigned mask, const void *value, unsigned size))[32];
+template <class T> struct Shown {
+  const char (*slot)[32];
+  Shown(unsigned mask, const T &value) : slot(shim_show(mask, &value, sizeof value)) {}
+  T of(int lane) const {
+    T v;
+    memcpy(&v, slot[lane & 31], sizeof v);
+    return v;
+  }
+};
+inline int shim_lane() { return (threadIdx.y * blockDim.x + threadIdx.x) % 32; }
+inline unsigned __match_any_sync(unsigned mask, unsigned value) {
+  Shown<unsigned> shown(mask, value);
+  unsigned peers = 0;
+  for (int t = 0; t < 32; t++) peers |= (unsigned)(shown.of(t) == value) << t;
+  return peers;
 }
-inline bool __any_sync(unsigned mask, bool vote) { return __match_any_sync(mask, vote) != mask || vote; }
+inline unsigned __ballot_sync(unsigned mask, bool vote) {
+  Shown<bool> shown(mask, vote);
+  unsigned votes = 0;
+  for (int t = 0; t < 32; t++) votes |= (unsigned)shown.of(t) << t;
+  return votes;
+}
+inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
+template <class T> T __shfl_sync(unsigned mask, T value, int lane) { return Shown<T>(mask, value).of(lane); }
+template <class T> T __shfl_xor_sync(unsigned mask, T value, unsigned flip) {
+  return Shown<T>(mask, value).of(shim_lane() ^ flip);
+}
+// A thread whose source is not there keeps its own.
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned by) {
+  Shown<T> shown(mask, value);
+  return shim_lane() + (int)by < 32 ? shown.of(shim_lane() + by) : value;
+}
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by) {
+  Shown<T> shown(mask, value);
+  return shim_lane() >= (int)by ? shown.of(shim_lane() - by) : value;
+}
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
 
-// Bytes of y:x, each chosen by four bits of which the highest is 0.
-inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select) {
-  unsigned long long from = (unsigned long long)y << 32 | x;
-  unsigned to = 0;
-  for (int i = 0; i < 4; i++) to |= (unsigned)(from >> 8 * (select >> 4 * i & 7) & 255) << 8 * i;
-  return to;
-}
 inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 

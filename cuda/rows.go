@@ -1,0 +1,130 @@
+package cuda
+
+import (
+	"math/bits"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The kernels of a reduction by rows, rows.cuh, of which the first has no suffix,
+// and by columns.
+var (
+	rowKernels    = []string{"", "_fold", "_packs"}
+	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes", "_short"}
+)
+
+const (
+	rowsOne = iota
+	rowsFold
+	rowsPacks
+	columnsOne
+	columnsPacks
+	columnsFold
+	shortRows
+)
+
+// rowKernel notes a reduction's kernels and returns the first's number.
+func (to *Program) rowKernel(name string) int { return to.suffixed(name, rowKernels) }
+
+// columnKernel is the same of one by rows or by columns.
+func (to *Program) columnKernel(name string) int { return to.suffixed(name, columnKernels) }
+
+func (to *Program) suffixed(name string, suffixes []string) (first int) {
+	for i, suffix := range suffixes {
+		if k := to.kernel("%s%s", name, suffix); i == 0 {
+			first = k
+		}
+	}
+	return first
+}
+
+// rowNames and columnNames list the kernels of reductions.
+func rowNames(names []string) []string    { return withSuffixes(names, rowKernels) }
+func columnNames(names []string) []string { return withSuffixes(names, columnKernels) }
+
+func withSuffixes(names, suffixes []string) (all []string) {
+	for _, n := range names {
+		for _, suffix := range suffixes {
+			all = append(all, n+suffix)
+		}
+	}
+	return all
+}
+
+// columnsOf reserves workspace for the sums of lanes.
+func (to *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lanes int64) {
+	return to.reserve(s.reductions * s.blocks * stripeLanes * int64(sums) * compute.Size())
+}
+
+// shareThreads lets as many threads share a reduction as have something to add,
+// size elements at a time each.
+func (s *stripeArgs) shareThreads(size int64) {
+	most := stripeLanes / max(size, 2)
+	s.logThreads = int32(bits.Len64(uint64(min(most, max(1, (s.longest+size-1)/size)) - 1)))
+}
+
+// packedRows is how many elements of rows of some tensors move at once.
+func packedRows(columns int64, d tensor.DType, tensors ...*tensorArg) int64 {
+	size := packBytes / d.Size()
+	whole := columns%size == 0
+	for _, t := range tensors {
+		whole = whole && t.rank == 0
+	}
+	if !whole {
+		return 1
+	}
+	return size
+}
+
+const rowThreads = 128
+
+// launchRows runs a reduction by rows, size elements at a time.
+func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, args *A) {
+	if s.reductions == 0 {
+		return
+	}
+	s.shareThreads(size)
+	k := rowsOne
+	if size > 1 {
+		k = rowsPacks
+	}
+	if s.blocks > 1 {
+		s.partial = r.at(partial)
+	}
+	g := blocks((s.reductions*s.blocks<<s.logThreads+rowThreads-1)/rowThreads, 1<<20)
+	g.block[0] = rowThreads
+	launch(r, kernel+k, g, args)
+	launchRowsFold(r, kernel, s, args)
+}
+
+// launchColumns is the same for reductions whose elements take turns in memory.
+func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, size int64, args *A) {
+	k := columnsOne
+	if size > 1 {
+		k = columnsPacks
+	}
+	s.lanes = r.at(lanes)
+	if s.blocks > 1 {
+		s.partial = r.at(partial)
+	}
+	g := blocks((s.reductions/size*s.blocks*stripeLanes+rowThreads-1)/rowThreads, 1<<20)
+	g.block[0] = rowThreads
+	launch(r, kernel+k, g, args)
+	launch(r, kernel+columnsFold, threads((s.reductions+3)/4*s.blocks*32), args)
+	launchRowsFold(r, kernel, s, args)
+}
+
+// The longest reductions of launchShort.
+const shortSteps = 4 * stripeLanes
+
+// launchShort is launchRows for short reductions that follow one another.
+func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {
+	s.shareThreads(size)
+	launch(r, kernel+shortRows, threads((s.reductions+31)/32*32), args)
+}
+
+func launchRowsFold[A any](r *run, kernel int, s *stripeArgs, args *A) {
+	if s.blocks > 1 {
+		launch(r, kernel+rowsFold, blocks(s.reductions, 1<<16), args)
+	}
+}
