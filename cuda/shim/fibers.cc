@@ -3,6 +3,7 @@
 // order: a result that depends on it has a race.
 #include "shim.h"
 #include <csetjmp>
+#include <deque>
 #include <ucontext.h>
 #include <unistd.h>
 #include <vector>
@@ -21,13 +22,27 @@ struct Fiber {
   int thread = -1;
 };
 
+// Copies of 16 bytes to shared memory, in groups of which the last is open.
+struct Copy {
+  void *to;
+  const void *from; // nullptr: zeros
+};
+typedef std::deque<std::vector<Copy>> Copies;
+
+// What a thread shows to its warp.
+struct Slot {
+  unsigned value[6];
+  const char *row;
+};
+
 struct Block {
   KernelBody body;
   const void *args;
   bool descending, trapped;
   std::vector<State> state;
   std::vector<Fiber *> fiber;
-  std::vector<unsigned> slot;
+  std::vector<Slot> slot;
+  std::vector<Copies> copies;
   int unstarted; // how many threads have not begun; they begin in order
 } block;
 
@@ -108,7 +123,8 @@ void run_block(Kernel *k, const void *args, bool descending) {
   block.descending = descending;
   block.state.assign(n, fresh);
   block.fiber.assign(n, nullptr);
-  block.slot.assign(n, 0);
+  block.slot.assign(n, {});
+  block.copies.assign(n, Copies(1));
   block.unstarted = n;
   for (;;) {
     while (block.unstarted > 0) {
@@ -162,15 +178,73 @@ bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsig
 void __syncthreads() { wait_at(at_block); }
 void __syncwarp() { wait_at(at_warp); }
 
-unsigned __match_any_sync(unsigned mask, unsigned value) {
-  int self = current->thread, warp = self / 32 * 32;
-  if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
-  block.slot[self] = value;
+// Waits until a whole warp has shown something; returns its slots.
+static Slot *warp_slots() {
+  int warp = current->thread / 32 * 32;
+  if ((int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
   wait_at(at_warp);
+  return &block.slot[warp];
+}
+
+unsigned __match_any_sync(unsigned mask, unsigned value) {
+  if (mask != 0xffffffffu) shim_fail("a part of a warp votes");
+  block.slot[current->thread].value[0] = value;
+  Slot *warp = warp_slots();
   unsigned peers = 0;
-  for (int t = 0; t < 32; t++) peers |= (unsigned)(block.slot[warp + t] == value) << t;
+  for (int t = 0; t < 32; t++) peers |= (unsigned)(warp[t].value[0] == value) << t;
   wait_at(at_warp);
   return peers;
+}
+
+// Gives a value to the lane whose number differs in the bits of flip.
+void shim_exchange(const void *value, void *other, unsigned size, unsigned flip) {
+  int lane = current->thread % 32;
+  memcpy(block.slot[current->thread].value, value, size);
+  memcpy(other, warp_slots()[lane ^ flip].value, size);
+  wait_at(at_warp);
+}
+
+// A GPU copies at some time between the call and the wait for it: here at once
+// or when waited for, which blocks take in turns.
+void copy_async(void *to, const void *from, bool inside) {
+  Copies &c = block.copies[current->thread];
+  c.back().push_back({to, inside ? from : nullptr});
+  if ((size_t)to % 16 != 0 || (inside && (size_t)from % 16 != 0)) shim_fail("a copy is not aligned");
+  if (blockIdx.x % 2 == block.descending) return;
+  copies_commit();
+  copies_wait_but(0);
+}
+
+void copies_commit() { block.copies[current->thread].emplace_back(); }
+
+void copies_wait_but(int last) {
+  Copies &c = block.copies[current->thread];
+  for (; (int)c.size() > last + 1; c.pop_front()) {
+    for (Copy &copy : c.front()) copy.from ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
+  }
+}
+
+void load_matrices(unsigned (&r)[4], const void *row) {
+  int lane = current->thread % 32;
+  block.slot[current->thread].row = (const char *)row;
+  if ((size_t)row % 16 != 0) shim_fail("a row of a matrix is not aligned");
+  Slot *warp = warp_slots();
+  for (int i = 0; i < 4; i++) memcpy(&r[i], warp[8 * i + lane / 4].row + lane % 4 * 4, 4);
+  wait_at(at_warp);
+}
+
+void multiply_codes(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  int lane = current->thread % 32;
+  block.slot[current->thread] = {{a[0], a[1], a[2], a[3], b0, b1}, nullptr};
+  Slot *warp = warp_slots();
+  for (int i = 0; i < 4; i++) {
+    int row = i / 2, column = lane % 4 * 2 + i % 2; // row: whether one of the last eight
+    for (int k = 0; k < 32; k += 4) {
+      unsigned x = warp[lane / 4 * 4 + k % 16 / 4].value[row + k / 16 * 2];
+      c[i] = dot4(x, warp[column * 4 + k % 16 / 4].value[4 + k / 16], c[i]);
+    }
+  }
+  wait_at(at_warp);
 }
 
 void __trap() {

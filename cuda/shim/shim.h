@@ -46,6 +46,13 @@ extern const char *shim_running; // the kernel that runs, for messages
 void __syncthreads();
 void __syncwarp();
 unsigned __match_any_sync(unsigned mask, unsigned value);
+void shim_exchange(const void *value, void *other, unsigned size, unsigned flip);
+template <class T> inline T __shfl_xor_sync(unsigned mask, T value, unsigned flip) {
+  if (mask != 0xffffffffu) shim_fail("a part of a warp exchanges");
+  T other;
+  shim_exchange(&value, &other, sizeof(T), flip);
+  return other;
+}
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
@@ -68,6 +75,14 @@ inline int dot4(int a, int b, int c) {
   for (int i = 0; i < 4; i++) c += (int)(signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
   return c;
 }
+
+// See kernels/mma.cuh. A copy takes place when it is waited for, no earlier.
+void copy_async(void *to, const void *from, bool inside);
+void copies_commit();
+void copies_wait_but(int last);
+template <int LAST> inline void copies_wait() { copies_wait_but(LAST); }
+void load_matrices(unsigned (&r)[4], const void *row);
+void multiply_codes(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
 
 inline unsigned bits_of(float x) {
   unsigned b;
