@@ -16,7 +16,7 @@ const (
 )
 
 // linearShapes are the kernels with tensor cores.
-var linearShapes = []tileShape{{"few", 16, 32, blockThreads}, {"small", 64, 64, blockThreads}, {"wide", 128, 128, blockThreads}}
+var linearShapes = []tileShape{{"few", 16, 32, blockThreads}, {"low", 64, 32, blockThreads}, {"small", 64, 64, blockThreads}, {"wide", 128, 128, blockThreads}}
 
 func buildQuantizedLinear(p *Problem, to *Program) error {
 	to.Compute, to.Accumulator = p.Types[5].Compute(), tensor.I64

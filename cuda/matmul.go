@@ -39,7 +39,7 @@ const (
 
 // matmulShapes are the kernels that copy chunks at once, and the rows and
 // columns of their tiles, from those that reuse least of what they read.
-var matmulShapes = []tileShape{{"row", 4, 32, 128}, {"few", 16, 32, 64}, {"small", 64, 64, 128}, {"wide", 128, 128, 128}}
+var matmulShapes = []tileShape{{"row", 4, 32, 128}, {"few", 16, 32, 128}, {"small", 64, 64, 128}, {"wide", 128, 128, 128}}
 
 func buildMatmul(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()

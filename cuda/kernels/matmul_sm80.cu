@@ -21,8 +21,10 @@ template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct 
 
   static DEVICE i32 line_of(i32 lane, i32 j) { return G * lane + j / G * (LANES * G) + j % G; }
 
-  // G lines from line on, Q products from k on.
-  template <i32 Q, class T> DEVICE void read(i32 line, i32 k, T (&v)[G][Q]) {
+  // G lines from line on, Q products from k on. Read at once, numbers would lie
+  // in registers whose banks are those of the other factor's at the same k,
+  // and sums' in every second step; ONE by one, they lie anywhere.
+  template <bool ONE, i32 Q, class T> DEVICE void read(i32 line, i32 k, T (&v)[G][Q]) {
     if constexpr (ACROSS) {
 #pragma unroll
       for (i32 q = 0; q < Q; q++) {
@@ -31,6 +33,9 @@ template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct 
 #pragma unroll
         for (i32 g = 0; g < G; g++) v[g][q] = w[g];
       }
+    } else if constexpr (ONE && sizeof(S) == 4) {
+#pragma unroll
+      for (i32 q = 0; q < Q; q++) v[0][q] = ((const volatile S *)tile.at(line, k / V))[k % V + q];
     } else {
       unpack(v[0], *(const Pack<S, Q> *)((const S *)tile.at(line, k / V) + k % V));
     }
@@ -85,11 +90,11 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
       auto multiply = [&](i32 k) {
         T b[P::NT / W::G][W::G][Q];
 #pragma unroll
-        for (i32 j = 0; j < P::NT; j += W::G) w.read(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
+        for (i32 j = 0; j < P::NT; j += W::G) w.template read<!XA>(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
 #pragma unroll
         for (i32 i = 0; i < P::MT; i += X::G) {
           T f[X::G][Q];
-          x.read(row0 + X::line_of(lane / 8, i), k, f);
+          x.template read<false>(row0 + X::line_of(lane / 8, i), k, f);
 #pragma unroll
           for (i32 q = 0; q < Q; q++) {
 #pragma unroll
@@ -145,11 +150,11 @@ template <class S, class P> DEVICE void matmul_fast(const MatmulArgs &a) {
     matmul_tiles<S, P, true, true>(a, shared);
 }
 
-#ifndef EXPERIMENT
-#define MATMUL_FAST(S)                                                                               \
-  KERNEL(matmul_row_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<1, 1, 1, 4, 16, 4, 8>>(a); }  \
-  KERNEL(matmul_few_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<4, 2, 1, 2, 16, 4, 8>>(a); }  \
-  KERNEL(matmul_small_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<8, 4, 2, 2, 8, 3, 1>>(a); } \
-  KERNEL(matmul_wide_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<16, 8, 2, 2, 4, 3, 1>>(a); }
+#define FAST(name, S, ...) \
+  KERNEL(matmul_##name##_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<__VA_ARGS__>>(a); }
+#define MATMUL_FAST(S)                \
+  FAST(row, S, 1, 1, 1, 4, 16, 4, 64) \
+  FAST(few, S, 2, 2, 2, 2, 16, 4, 64) \
+  FAST(small, S, 8, 4, 2, 2, 8, 3, 1) \
+  FAST(wide, S, 16, 8, 2, 2, 4, 3, 1)
 EACH_FLOAT(MATMUL_FAST)
-#endif

@@ -45,7 +45,9 @@ template <i32 ROWS_, i32 CHUNKS_, i32 THREADS> struct ChunkTile {
   typedef Pack<u8, 16> Chunk;
   Chunk chunk[ROWS][CHUNKS];
 
-  DEVICE Chunk *at(i32 row, i32 c) { return chunk[row] + (c ^ (CHUNKS < 8 ? row * CHUNKS / 8 % CHUNKS : row % 8)); }
+  DEVICE Chunk *at(i32 row, i32 c) {
+    return chunk[row] + (c ^ (i32)((u32)row * (CHUNKS < 8 ? CHUNKS : 8) / 8 % CHUNKS));
+  }
 };
 
 // What a thread brings of a matrix: one chunk of every APART th row of a tile;
@@ -70,7 +72,7 @@ template <class Tile, bool DOWN = false> struct ChunkSource {
     const i32 row = threadIdx.x / Tile::CHUNKS, c = threadIdx.x % Tile::CHUNKS;
 #pragma unroll
     for (i32 u = 0; u < Tile::EACH; u++) {
-      if (row + u * Tile::APART >= Tile::ROWS) break;
+      if (Tile::ROWS % Tile::APART != 0 && row + u * Tile::APART >= Tile::ROWS) break;
       bool here = DOWN ? inside && u * Tile::APART < left : left > 0 && (inside >> u & 1);
       copy_async(to.at(row + u * Tile::APART, c), next + u * apart, here);
     }

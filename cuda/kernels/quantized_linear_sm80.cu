@@ -35,13 +35,8 @@ template <class S, class P> DEVICE void quantized_linear(const LinearArgs &a) {
   typedef LinearStage<P> Stage;
   constexpr i32 TM = P::TM, TN = P::TN, DEPTH = P::DEPTH, STAGES = P::STAGES;
   constexpr i32 ROWS = TM / P::WM, COLUMNS = TN / P::WN, MS = ROWS / 16, NS = COLUMNS / 8;
-#ifdef DYNAMIC
-  extern __shared__ __align__(128) s8 bytes[];
-  Stage *stage = (Stage *)bytes;
-#else
   __shared__ Stage stage[STAGES];
-#endif
-  const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp / (P::WM * P::WN);
+  const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = P::WK == 1 ? 0 : warp / (P::WM * P::WN);
   const i32 row0 = warp / P::WN % P::WM * ROWS, column0 = warp % P::WN * COLUMNS;
   const i64 across = (a.n + TN - 1) / TN, down = (a.m + TM - 1) / TM;
   const i32 steps = (i32)((a.k + DEPTH - 1) / DEPTH);
@@ -121,10 +116,11 @@ template <class S, class P> DEVICE void quantized_linear(const LinearArgs &a) {
   }
 }
 
-#ifndef EXPERIMENT
-#define QUANTIZED_LINEAR(S)                                                                                          \
-  KERNEL(quantized_linear_few_sm80_##S, LinearArgs) { quantized_linear<S, LinearShape<16, 32, 1, 1, 256, 4>>(a); }   \
-  KERNEL(quantized_linear_small_sm80_##S, LinearArgs) { quantized_linear<S, LinearShape<64, 64, 2, 2, 128, 3>>(a); } \
-  KERNEL(quantized_linear_wide_sm80_##S, LinearArgs) { quantized_linear<S, LinearShape<128, 128, 2, 4, 64, 3>>(a); }
+#define LINEAR(name, S, ...) \
+  KERNEL_FIT(quantized_linear_##name##_sm80_##S, LinearArgs, 2) { quantized_linear<S, LinearShape<__VA_ARGS__>>(a); }
+#define QUANTIZED_LINEAR(S)              \
+  LINEAR(few, S, 16, 32, 1, 1, 256, 4)   \
+  LINEAR(low, S, 64, 32, 2, 1, 128, 4)   \
+  LINEAR(small, S, 64, 64, 2, 2, 128, 3) \
+  LINEAR(wide, S, 128, 128, 2, 4, 64, 3)
 EACH_FLOAT(QUANTIZED_LINEAR)
-#endif

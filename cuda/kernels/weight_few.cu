@@ -10,34 +10,50 @@ template <class T> struct Shift {
 
 // An element of a parameter as it lies in memory: to convert it would be to wait for it.
 template <class T> struct Raw {
-  union {
-    u32 half;
-    T whole;
-    u16 two;
-    u8 one;
-  };
+  decltype(bits_of(T())) bits;
+
   DEVICE void load(const Tensor &t, i64 i) {
     switch (t.dtype) {
     case none_:
       break;
     case s8_:
     case u8_:
-      half = ((const u8 *)t.data)[i];
+      bits = ((const u8 *)t.data)[i];
       break;
     case f16_:
     case bf16_:
     case s16_:
     case u16_:
-      half = ((const u16 *)t.data)[i];
+      bits = ((const u16 *)t.data)[i];
       break;
-    case f64_:
-      if constexpr (sizeof(T) == 8) whole = ((const T *)t.data)[i];
+    case f64_: // where T is
+      if constexpr (sizeof(T) == 8) bits = ((const u64 *)t.data)[i];
       break;
     default:
-      half = ((const u32 *)t.data)[i];
+      bits = ((const u32 *)t.data)[i];
     }
   }
-  DEVICE T value(const Tensor &t) const { return get_as<T>(this, t.dtype, 0); }
+  DEVICE T value(const Tensor &t) const {
+    switch (t.dtype) {
+    case none_:
+      return 0;
+    case f32_:
+      return (T)from_bits((u32)bits);
+    case f16_:
+      return (T)half_to_float((u16)bits);
+    case bf16_:
+      return (T)from_bits((u32)bits << 16);
+    case s8_:
+      return (T)(s8)bits;
+    case s16_:
+      return (T)(s16)bits;
+    case f64_:
+      if constexpr (sizeof(T) == 8) return from_bits(bits);
+      return 0;
+    default: // u8, u16, i32
+      return (T)(i32)bits;
+    }
+  }
 };
 
 // Eight codes of BITS bits, in order, as values: their bits, of which flip makes
@@ -243,10 +259,8 @@ template <class X, i32 MT, i32 NT, i32 DEPTH> DEVICE void weight_few(const Weigh
 template <class X> constexpr i32 few_wide = sizeof(X) == 8 ? 1 : 2;
 
 // The more rows, the more registers sums take, and the less shared memory is left for each.
-#ifndef EXPERIMENT
 #define WEIGHT_FEW(X)                                                  \
   KERNEL(weight_row_##X, WeightArgs) { weight_few<X, 1, 1, 1024>(a); } \
   KERNEL(weight_four_##X, WeightArgs) { weight_few<X, 4, 1, 256>(a); } \
   KERNEL(weight_few_##X, WeightArgs) { weight_few<X, 8, few_wide<X>, 256 / few_wide<X>>(a); }
 EACH_FLOAT(WEIGHT_FEW)
-#endif
