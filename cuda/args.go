@@ -133,16 +133,21 @@ func tileOf(compute tensor.DType, sums int) int64 {
 // launchStripe runs a reduction's kernels, which stand one after the other:
 // tiles, then if blocks are many, their fold.
 func launchStripe[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A) {
+	tiles := (s.reductions + 1<<s.logChannels - 1) >> s.logChannels
+	launchTiles(r, kernel, kernel+1, tiles, s, partial, args)
+}
+
+// launchTiles is launchStripe for a kernel that has tiles of its own.
+func launchTiles[A any](r *run, kernel, fold int, tiles int64, s *stripeArgs, partial int64, args *A) {
 	if s.reductions == 0 {
 		return
 	}
 	if s.blocks > 1 {
 		s.partial = r.at(partial)
 	}
-	tiles := (s.reductions + 1<<s.logChannels - 1) >> s.logChannels
 	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
 	if s.blocks > 1 {
-		launch(r, kernel+1, blocks(s.reductions, 1<<16), args)
+		launch(r, fold, blocks(s.reductions, 1<<16), args)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -26,8 +27,9 @@ type gpu struct {
 // context is a device's primary context, which PyTorch uses too, and the
 // kernels loaded there. It is kept until the process ends.
 type context struct {
-	primary   cu.CUContext
-	functions map[string]Function
+	primary    cu.CUContext
+	capability int // ten times the compute capability
+	functions  map[string]Function
 }
 
 func newDriver() Driver { return &gpu{contexts: map[int]*context{}} }
@@ -109,7 +111,7 @@ func (g *gpu) context(device int) (*context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %d gives no context: %w", device, err)
 	}
-	c := &context{primary, map[string]Function{}}
+	c := &context{primary, major*10 + minor, map[string]Function{}}
 	g.contexts[device] = c
 	return c, nil
 }
@@ -131,8 +133,11 @@ func (c *context) enter() (leave func(), err error) {
 	}, nil
 }
 
-// function loads a kernel, once.
+// function loads a kernel, once; it is 0 where the device is too old for it.
 func (c *context) function(name string) (Function, error) {
+	if strings.Contains(name, "_sm80") && c.capability < 80 {
+		return 0, nil
+	}
 	if f, ok := c.functions[name]; ok {
 		return f, nil
 	}

@@ -9,12 +9,24 @@ type linearArgs struct {
 	packed, hasBias                         int32
 }
 
-const linearTile = 64
+const (
+	linearTile  = 64
+	linearChunk = 16     // codes that kernels with tensor cores copy at once
+	linearExact = 131071 // products of codes that sum up within 32 bits
+)
+
+// linearShapes are the kernels with tensor cores.
+var linearShapes = []tileShape{{"few", 16, 32, blockThreads}, {"low", 64, 32, blockThreads}, {"small", 64, 64, blockThreads}, {"wide", 128, 128, blockThreads}}
 
 func buildQuantizedLinear(p *Problem, to *Program) error {
 	to.Compute, to.Accumulator = p.Types[5].Compute(), tensor.I64
 	a := linearArgs{m: p.Shapes[0][0], k: p.Shapes[0][1], n: p.Shapes[2][0], hasBias: boolArg(p.Types[4] != tensor.None)}
 	k := to.kernel("quantized_linear%s", typeNames(p.Types[5]))
+	fast := -1
+	shape, tiles := tilesOf(linearShapes, 1, a.m, a.n)
+	if a.k <= linearExact {
+		fast = to.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(p.Types[5]))
+	}
 	to.run = func(r *run) {
 		if a.m == 0 || a.n == 0 {
 			return
@@ -23,22 +35,33 @@ func buildQuantizedLinear(p *Problem, to *Program) error {
 		for i, t := range []*tensorArg{&a.x, &a.xScale, &a.weight, &a.weightScale, &a.bias, &a.y} {
 			*t = tensorOf(&r.args[i])
 		}
-		var packed [2]bool
-		a.xPitch, packed[0] = fourCodes(&r.args[0])
-		a.weightPitch, packed[1] = fourCodes(&r.args[2])
-		a.packed = boolArg(packed[0] && packed[1])
-		tiles := ((a.m + linearTile - 1) / linearTile) * ((a.n + linearTile - 1) / linearTile)
-		launch(r, k, blocks(tiles, 1<<20), &a)
+		x, weight := &r.args[0], &r.args[2]
+		a.xPitch, a.weightPitch = x.Stride(0), weight.Stride(0)
+		a.packed = boolArg(atOnce(x, 4) && atOnce(weight, 4))
+		if fast >= 0 && r.functions[fast] != 0 && a.y.rank == 0 && atOnce(x, linearChunk) && atOnce(weight, linearChunk) {
+			launch(r, fast, shape.blocks(tiles), &a)
+			return
+		}
+		launch(r, k, blocks(((a.m+linearTile-1)/linearTile)*((a.n+linearTile-1)/linearTile), 1<<20), &a)
 	}
 	return nil
 }
 
-// fourCodes reports whether four codes of a row can be loaded at once, and
-// the distance between rows.
-func fourCodes(v *tensor.View) (pitch int64, ok bool) {
-	pitch = v.Stride(0)
-	return pitch, v.Shape[1]%4 == 0 && v.Stride(1) == 1 && pitch%4 == 0 && addressOf(v)%4 == 0
+// atOnce reports whether so many codes of a row can be loaded at once.
+func atOnce(v *tensor.View, codes int64) bool {
+	return v.Shape[1]%codes == 0 && v.Stride(1) == 1 && v.Stride(0)%codes == 0 && addressOf(v)%uint64(codes) == 0
 }
+
+// weightShapes are the kernels for compact codes; a sum in f64 takes two registers.
+func weightShapes(x tensor.DType) []tileShape {
+	columns := int64(64)
+	if x == tensor.F64 {
+		columns = 32
+	}
+	return []tileShape{{"row", 1, 32, blockThreads}, {"four", 4, 32, blockThreads}, {"few", 8, columns, blockThreads}}
+}
+
+const weightRun = 32 // codes that have the same parameters there
 
 type weightArgs struct {
 	stripe                          stripeArgs
@@ -55,14 +78,31 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	a.learned = boolArg(p.Types[3].IsFloat())
 	lo, hi := p.Types[1].WholeRange()
 	a.lo, a.hi = float64(lo), float64(hi)
-	k := to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
+	m, k := p.Shapes[0][0], to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
 	var partial int64
-	a.stripe, partial = to.stripeOf(p.Shapes[0][0]*a.n, a.k, 1, to.Compute)
+	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)
+	fast := -1
+	shape, tiles := tilesOf(weightShapes(p.Types[0]), 1, m, a.n)
+	if a.fits(p, to.Compute) {
+		a.group = min(a.group, a.k)
+		fast = to.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
+	}
 	to.run = func(r *run) {
 		a := a
 		a.x, a.weight, a.scale = tensorOf(&r.args[0]), codesOf(&r.args[1], p.Types[1]), tensorOf(&r.args[2])
 		a.zero, a.bias, a.y = tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		if fast >= 0 && a.x.rank|a.weight.rank|a.scale.rank|a.zero.rank == 0 {
+			launchTiles(r, fast, k+1, tiles, &a.stripe, partial, &a)
+			return
+		}
 		launchStripe(r, k, &a.stripe, partial, &a)
 	}
 	return nil
+}
+
+// fits reports whether the kernels of weightShapes serve a problem, where tensors are compact.
+func (a *weightArgs) fits(p *Problem, compute tensor.DType) bool {
+	scale, zero := p.Types[2], p.Types[3]
+	return a.k > 0 && a.k < 1<<31 && a.k%8 == 0 && (a.group%weightRun == 0 || a.group >= a.k) &&
+		scale.Size() <= compute.Size() && (zero == tensor.None || zero.Size() <= 4 || zero == compute)
 }

@@ -8,13 +8,27 @@ type factorArg struct {
 	lines, batch, line, k int64
 }
 
+// atOnce reports whether chunks of 16 bytes can be copied at once: along k, or
+// across, where neighbours in memory belong to neighbouring lines.
+func (f *factorArg) atOnce(k, size int64) (ok, across bool) {
+	if f.data%16 != 0 || f.batch*size%16 != 0 {
+		return false, false
+	}
+	if f.k == 1 && f.line*size%16 == 0 && k*size%16 == 0 {
+		return true, false
+	}
+	return f.line == 1 && f.k*size%16 == 0 && f.lines*size%16 == 0, true
+}
+
 type matmulArgs struct {
 	batch, m, n, k        int64
 	input, other          factorArg
 	y                     uint64
 	yBatch, yRow, yColumn int64
 	bias                  tensorArg
-	hasBias, _            int32
+	hasBias               int32
+	inputAcross           int32
+	otherAcross, _        int32
 }
 
 const (
@@ -22,6 +36,10 @@ const (
 	matmulWide = 128 // rows and columns of a tile, where that makes matmulMany tiles
 	matmulMany = 128 // about as many as GPUs have multiprocessors
 )
+
+// matmulShapes are the kernels that copy chunks at once, and the rows and
+// columns of their tiles, from those that reuse least of what they read.
+var matmulShapes = []tileShape{{"row", 4, 32, 128}, {"few", 16, 32, 128}, {"small", 64, 64, 128}, {"wide", 128, 128, 128}}
 
 func buildMatmul(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
@@ -37,6 +55,8 @@ func buildMatmul(p *Problem, to *Program) error {
 		name, count = "matmul_wide%s", tiles(matmulWide)
 	}
 	k := to.kernel(name, typeNames(p.Types[0]))
+	shape, fastTiles := tilesOf(matmulShapes, a.batch, a.m, a.n)
+	fast := to.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
 	to.run = func(r *run) {
 		if count == 0 {
 			return
@@ -47,6 +67,14 @@ func buildMatmul(p *Problem, to *Program) error {
 		a.input.lines, a.other.lines = a.m, a.n
 		a.bias = tensorOf(&r.args[2])
 		a.y, a.yBatch, a.yRow, a.yColumn = matricesOf(&r.args[3])
+		size := p.Types[0].Size()
+		x, xAcross := a.input.atOnce(a.k, size)
+		other, otherAcross := a.other.atOnce(a.k, size)
+		a.inputAcross, a.otherAcross = boolArg(xAcross), boolArg(otherAcross)
+		if r.functions[fast] != 0 && x && other && (!xAcross || otherAcross && shape.rows > 16) {
+			launch(r, fast, shape.blocks(fastTiles), &a)
+			return
+		}
 		launch(r, k, blocks(count, 1<<20), &a)
 	}
 	return nil

@@ -59,14 +59,30 @@ var Ops = []Op{
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
-	{"weight_only_linear", func() []string { return withFold(forTypes("weight_only_linear", floats)) }, buildWeightOnlyLinear},
-	{"quantized_linear", func() []string { return forTypes("quantized_linear", floats) }, buildQuantizedLinear},
-	{"matmul", func() []string { return append(forTypes("matmul", floats), forTypes("matmul_wide", floats)...) }, buildMatmul},
+	{"weight_only_linear", func() []string {
+		names := withFold(forTypes("weight_only_linear", floats))
+		return append(names, append(append(forTypes("weight_row", floats), forTypes("weight_four", floats)...), forTypes("weight_few", floats)...)...)
+	}, buildWeightOnlyLinear},
+	{"quantized_linear", func() []string {
+		return append(forTypes("quantized_linear", floats), forShapes("quantized_linear", linearShapes)...)
+	}, buildQuantizedLinear},
+	{"matmul", func() []string {
+		names := append(forTypes("matmul", floats), forTypes("matmul_wide", floats)...)
+		return append(names, forShapes("matmul", matmulShapes)...)
+	}, buildMatmul},
 }
 
 // forDims is forTypes for images and for volumes.
 func forDims(name string, types []tensor.DType) []string {
 	return append(forTypes(name+"_2d", types), forTypes(name+"_3d", types)...)
+}
+
+// forShapes is forTypes for kernels of several shapes of tiles.
+func forShapes(name string, shapes []tileShape) (names []string) {
+	for _, s := range shapes {
+		names = append(names, forTypes(name+"_"+s.name+"_sm80", floats)...)
+	}
+	return names
 }
 
 // forSamplers is forDims for bilinear, which nearest may share, and for bicubic.

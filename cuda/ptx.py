@@ -16,16 +16,22 @@ import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).parent
-# What the numeric contract asks of the compiler, for the oldest GPU that is supported.
+# What the numeric contract asks of the compiler.
 OPTIONS = [
-    "--gpu-architecture=compute_75",
     "--std=c++17",
     "--fmad=false",
     "--prec-div=true",
     "--prec-sqrt=true",
     "--ftz=false",
 ]
+# The oldest GPUs that kernels are for; those of files named *_sm80.cu need the later one.
+OLDEST, LATER = "75", "80"
 TARGETS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+
+
+def architecture(name):
+    """The oldest GPU that a kernel, or those of a file, are for."""
+    return LATER if "_sm" + LATER in name else OLDEST
 
 
 def digest():
@@ -39,7 +45,7 @@ def digest():
 def compile_file(nvrtc, path):
     """The PTX of one source."""
     program = ctypes.c_void_p()
-    options = [o.encode() for o in [*OPTIONS, f"-I{path.parent}"]]
+    options = [f"--gpu-architecture=compute_{architecture(path.name)}", *OPTIONS, f"-I{path.parent}"]
 
     def text(what):
         size = ctypes.c_size_t()
@@ -49,7 +55,7 @@ def compile_file(nvrtc, path):
         return buffer.value.decode()
 
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), path.read_bytes(), path.name.encode(), 0, None, None)
-    array = (ctypes.c_char_p * len(options))(*options)
+    array = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
     if nvrtc.nvrtcCompileProgram(program, len(options), array) != 0:
         sys.exit(f"{path.name}:\n{text('ProgramLog')}")
     return text("PTX")
@@ -86,7 +92,7 @@ def assemble(ptxas, part=""):
     with zipfile.ZipFile(HERE / "kernels.zip") as archive, tempfile.TemporaryDirectory() as folder:
         for entry in (name for name in archive.namelist() if part in name):
             path = pathlib.Path(archive.extract(entry, folder))
-            for target in TARGETS:
+            for target in (t for t in TARGETS if t >= f"sm_{architecture(entry)}" or len(t) > 5):
                 command = [ptxas, "-v", f"-arch={target}", str(path), "-o", f"{folder}/out.cubin"]
                 done = subprocess.run(command, capture_output=True, text=True)
                 if done.returncode != 0:

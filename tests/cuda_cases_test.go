@@ -53,6 +53,12 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 				c.data = "extreme"
 			}
 			list = append(list, c)
+			if strings.HasPrefix(text, "matmul ") { // as a linear layer's weight and, in its gradient, what comes from above
+				for _, c.turned = range []string{"other", "input"} {
+					list = append(list, c)
+				}
+				c.turned = ""
+			}
 			if valid%2 == 0 {
 				c.shift = 8
 			} else {
@@ -65,6 +71,22 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 		}
 	}
 	return list
+}
+
+// turned places a tensor with its last two dimensions the other way round.
+func turned(dtype tensor.DType, shape []int64) placed {
+	strides := make([]int64, len(shape))
+	last := len(shape) - 1
+	strides[last-1], strides[last] = 1, shape[last-1]
+	if last == 2 {
+		strides[0] = shape[1] * shape[2]
+	}
+	p := place(dtype, shape, strides, tensor.NumElements(shape), 0)
+	for i := range tensor.NumElements(shape) {
+		row, column := i/shape[last], i%shape[last]
+		p.at = append(p.at, (row/shape[last-1]*shape[last-1]*shape[last]+column*shape[last-1]+row%shape[last-1])*dtype.Size())
+	}
+	return p
 }
 
 // rowsApart places packed codes, whose last dimension must be compact, with

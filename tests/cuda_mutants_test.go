@@ -37,7 +37,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"float8.cuh", "if (e == 0) return", "if (e < 0) return", "dequantize", "dequantize_per_tensor q=f8e5m2[4000] y=f32 zero_point=none qmin=-448 qmax=448"},
 	{"packed.cuh", "code > 7", "code > 8", "packed", "dequantize_per_tensor q=s4[33] y=f32 qmin=-8 qmax=7"},
 	{"packed.cuh", "column & 1", "1 - (column & 1)", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=u4[3,40] group_size=16"},
-	{"weight_only_linear.cu", "a.k + a.group - 1", "a.k", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
+	{"weight_only_linear.cuh", "a.k + a.group - 1", "a.k", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
 	{"linear.cuh", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
 	{"bicubic.cuh", "base + (T)(i - 1)", "base + (T)i", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2] mode=bicubic padding_mode=reflection"},
 	{"bicubic.cuh", "Orders::order(n, D - 1)", "Orders::order(n, 0)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] grad_input=none mode=bicubic"},
@@ -53,6 +53,14 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"matmul.cu", "a.k, -(T)0), columns", "a.k, (T)0), columns", "matmul", "matmul input=f32[40,1] other=f32[1,40]"},
 	{"matmul.cu", "sum[i][j] = fma_(x[i], w[j], sum[i][j])", "sum[i][j] += x[i] * w[j]", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
 	{"matmul.cu", "columns.put(other);\n      __syncthreads();", "columns.put(other);", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
+	{"matmul_sm80.cu", "sum[i + g][j] = fma_(f[g][q], b[j / W::G][j % W::G][q], sum[i + g][j])", "sum[i + g][j] += f[g][q] * b[j / W::G][j % W::G][q]", "matmul,matmul_sm80", "matmul input=f32[9,32] other=f32[32,8]"},
+	{"matmul_sm80.cu", "copies_wait<P::STAGES - 2>();\n      __syncthreads();", "copies_wait<P::STAGES - 2>();", "matmul,matmul_sm80", "matmul input=f32[9,256] other=f32[256,8]"},
+	{"quantized_linear_sm80.cu", "copies_wait<STAGES - 2>()", "copies_wait<STAGES - 1>()", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,1040] weight=s8[5,1040] y=f32"},
+	{"quantized_linear_sm80.cu", "c + lane / 8 % 2", "c + lane / 16", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,64] weight=s8[5,64] y=f32"},
+	{"quantized_linear_sm80.cu", "share == 0 && s < P::WK - 1", "share == 0 && s < P::WK - 2", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,256] weight=s8[5,256] y=f32"},
+	{"weight_few.cu", "put(slice[s]);\n      __syncthreads();", "put(slice[s]);", "weight_only_linear,weight_few", "weight_only_linear x=f32[2,96] weight=s8[3,96] group_size=32"},
+	{"weight_few.cu", "sum[t][m][4 * h + e] += v.v[e] * w[t][4 * h + e]", "sum[t][m][4 * h + e] = fma_(v.v[e], w[t][4 * h + e], sum[t][m][4 * h + e])", "weight_only_linear,weight_few", "weight_only_linear x=f32[2,96] weight=s8[3,96] group_size=32"},
+	{"weight_few.cu", "(c * stripe_lanes + own) / few_run", "c * stripe_lanes / few_run", "weight_only_linear,weight_few", "weight_only_linear x=f32[1,96] weight=u4[3,96] group_size=32"},
 	{"sampler.cuh", "? (T)0 : v[d] *", "? v[d] : v[d] *", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none padding_mode=border"},
 }
 

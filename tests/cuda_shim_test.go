@@ -204,13 +204,13 @@ func (s *shim) Load(_ int, kernels []string) (functions []cuda.Function, err err
 			i = len(s.names)
 			s.names = append(s.names, name)
 		}
-		functions = append(functions, cuda.Function(i))
+		functions = append(functions, cuda.Function(i+1))
 	}
 	return functions, nil
 }
 
 func (s *shim) Launch(f cuda.Function, _ uintptr, grid, block [3]uint32, args unsafe.Pointer, size uintptr) error {
-	name := s.names[f]
+	name := s.names[f-1]
 	put(&s.launches, uint64(len(name)))
 	s.launches.WriteString(name)
 	put(&s.launches, [2][3]uint32{grid, block})

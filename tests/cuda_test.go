@@ -30,6 +30,7 @@ type deviceCase struct {
 	data   string // how inputs are made; see fill
 	layout func(tensor.DType, []int64) placed
 	shift  uint64 // bytes by which device memory is off its alignment
+	turned string // an argument whose matrices lie column by column
 }
 
 func (c deviceCase) String() string { return fmt.Sprintf("%s (%s)", c.text, c.data) }
@@ -50,6 +51,9 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		}
 		dtype, _ := tensor.ParseDType(info.DType)
 		layout := c.layout
+		if info.Name == c.turned {
+			layout = turned
+		}
 		if dtype.Packed() {
 			dtype = tensor.U8
 			if bytes := layout(dtype, info.Shape); !bytes.view.IsContiguous() {

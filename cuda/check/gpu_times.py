@@ -208,26 +208,41 @@ def linear(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, in
     size = 4096 // scale
     a = torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device)
     s = torch.rand(size, device=device)
-    yield (
-        f"quantized_linear {size} cubed",
-        lambda: torch.ops.isobit.quantized_linear_codes(a, s, a, s, None, torch.float32),
-        (lambda: torch._int_mm(a, a.t()).float() * (s[:, None] * s)) if hasattr(torch, "_int_mm") else None,
-        0,
-    )
-    for m in (size, 16):
-        b = torch.randn(size, size, device=device).t()
-        x = torch.randn(m, size, device=device)
-        yield f"matmul f32 {m}x{size}x{size}", product(x, b), partial(torch.matmul, x, b), 0
+    for m in (size, 32):
+        yield (
+            f"quantized_linear {m}x{size}x{size}",
+            partial(torch.ops.isobit.quantized_linear_codes, a[:m], s[:m], a, s, None, torch.float32),
+            partial(int_mm, a[:m], a, s[:m, None] * s) if hasattr(torch, "_int_mm") else None,
+            0,
+        )
+    w = torch.randn(size, size, device=device)
+    for m, dtype in ((size, "f32"), (16, "f32"), (1, "f32"), (size, "bf16"), (16, "bf16"), (1, "bf16")):
+        x, b = (t.to(torch.bfloat16 if dtype == "bf16" else torch.float32) for t in (w[:m], w.t()))
+        text = f"matmul input={dtype}[{m},{size}] other={dtype}[{size},{size}]"
+        yield (
+            f"matmul {dtype} {m}x{size}x{size}",
+            into(text, x.new_empty(m, size), x, b, None),
+            partial(torch.matmul, x, b),
+            0,
+        )
+    scale_of = torch.rand(size, (size + 127) // 128, device=device)
+    for m, codes in ((1, "s8"), (16, "s8"), (1, "s4"), (16, "s4")):
+        q = a if codes == "s8" else a.view(torch.uint8)[:, : (size + 1) // 2].contiguous()
+        text = f"weight_only_linear x=f32[{m},{size}] weight={codes}[{size},{size}] bias=none group_size=128"
+        call = into(text, w.new_empty(m, size), w[:m], q, scale_of, None, None)
+        yield f"weight_only_linear {codes} {m}x{size}x{size}", call, partial(torch.matmul, w[:m], w.t()), 0
 
 
-def product(x: Tensor, b: Tensor) -> Call:
-    """A call of matmul into memory that it keeps."""
-    (m, k), n = x.shape, b.shape[1]
-    plan = Plan(f"matmul input=f32[{m},{k}] other=f32[{k},{n}]" + f" device={x.device}" * x.is_cuda)
-    y = x.new_empty(m, n)
+def int_mm(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    return torch._int_mm(x, weight.t()).float() * scale
+
+
+def into(text: str, y: Tensor, *inputs: Tensor | None) -> Call:
+    """A call of a problem into memory that it keeps."""
+    plan = Plan(text + f" device={y.device}" * y.is_cuda)
 
     def call() -> Tensor:
-        plan.run(x, b, None, y)
+        plan.run(*inputs, y)
         return y
 
     return call

@@ -1,20 +1,4 @@
-#include "dtypes.cuh"
-
-// One factor: a batch of matrices whose elements lie anyhow. A line is a row
-// of input or a column of other; k counts along it.
-struct Factor {
-  const void *data;
-  i64 lines, batch, line, k; // lines of one matrix; strides in elements
-};
-
-struct MatmulArgs {
-  i64 batch, m, n, k;
-  Factor input, other; // [batch, m, k], [batch, k, n]
-  void *y; // [batch, m, n]
-  i64 y_batch, y_row, y_column; // strides in elements
-  Tensor bias; // [n]
-  i32 has_bias, pad;
-};
+#include "matmul.cuh"
 
 const i32 matmul_depth = 16; // of a slice: products that a step adds to each y
 const i32 matmul_threads = 256, matmul_side = 16; // 16 by 16 threads
@@ -124,13 +108,12 @@ template <class S, i32 TILE> DEVICE void matmul(const MatmulArgs &a) {
     for (i32 j = 0; j < EACH; j++) {
       i64 n = n0 + Shared::line_of(tx, j);
       if (n >= a.n) continue;
-      T bias = a.has_bias ? get_any<T>(a.bias, n) : (T)0;
+      T bias = bias_of<T>(a, n);
 #pragma unroll
       for (i32 i = 0; i < EACH; i++) {
         i64 m = m0 + Shared::line_of(ty, i);
         if (m >= a.m) continue;
-        T y = a.has_bias ? sum[i][j] + bias : sum[i][j];
-        ((S *)a.y)[batch * a.y_batch + m * a.y_row + n * a.y_column] = Narrow<S>::from(y);
+        ((S *)a.y)[batch * a.y_batch + m * a.y_row + n * a.y_column] = Narrow<S>::from(sum[i][j] + bias);
       }
     }
   }

@@ -1,15 +1,7 @@
-#include "dtypes.cuh"
-
-struct LinearArgs {
-  i64 m, n, k;
-  Tensor x, x_scale, weight, weight_scale, bias, y; // x [m, k], weight [n, k]
-  i64 x_pitch, weight_pitch; // bytes between rows, where packed
-  i32 packed, has_bias; // packed: four codes can be loaded at once
-};
+#include "quantized_linear.cuh"
 
 const i32 linear_tile = 64; // rows and columns of y per block of threads
 const i32 linear_depth = 16; // words of four codes that a step stages
-const i32 linear_threads = 256;
 const i32 linear_each = 4; // rows and columns of y per thread
 const i64 linear_exact = 65536; // products that sum up within 32 bits
 
@@ -22,8 +14,7 @@ DEVICE i32 codes_at(const Tensor &t, i64 row, i64 rows, i64 word, i64 k, i64 pit
   return (i32)codes;
 }
 
-// y = float(acc) * (sa * sw) + bias, acc an exact integer: 32 bits hold the
-// products of linear_exact columns, after which they move to 64.
+// 32 bits hold the products of linear_exact columns, after which they move to 64.
 template <class S> DEVICE void quantized_linear(const LinearArgs &a) {
   typedef typename Compute<S>::type T;
   __shared__ i32 xs[linear_depth][linear_tile + 1], ws[linear_depth][linear_tile + 1];
@@ -73,9 +64,8 @@ template <class S> DEVICE void quantized_linear(const LinearArgs &a) {
       for (i32 j = 0; j < linear_each; j++) {
         i32 row = ty + 16 * i, column = tx + 16 * j;
         if (m0 + row >= a.m || n0 + column >= a.n) continue;
-        T y = (T)(sum[i][j] + acc[i][j]) * (x_scale[row] * weight_scale[column]);
-        if (a.has_bias) y += bias[column];
-        element<S>(a.y, (m0 + row) * a.n + n0 + column) = Narrow<S>::from(y);
+        element<S>(a.y, (m0 + row) * a.n + n0 + column) =
+            linear_value<S>(a, (T)(sum[i][j] + acc[i][j]), x_scale[row], weight_scale[column], bias[column]);
       }
     }
     __syncthreads();

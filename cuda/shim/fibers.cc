@@ -3,6 +3,7 @@
 // order: a result that depends on it has a race.
 #include "shim.h"
 #include <csetjmp>
+#include <deque>
 #include <ucontext.h>
 #include <unistd.h>
 #include <vector>
@@ -21,6 +22,13 @@ struct Fiber {
   int thread = -1;
 };
 
+// Copies of 16 bytes to shared memory, in groups of which the last is open.
+struct Copy {
+  void *to;
+  const void *from; // nullptr: zeros
+};
+typedef std::deque<std::vector<Copy>> Copies;
+
 struct Slot { // what a thread shows to its warp
   char bytes[32];
 };
@@ -33,6 +41,7 @@ struct Block {
   std::vector<Fiber *> fiber;
   std::vector<Slot> slot[2]; // what was shown, and before that
   std::vector<char> turn;
+  std::vector<Copies> copies;
   int unstarted; // how many threads have not begun; they begin in order
 } block;
 
@@ -115,6 +124,7 @@ void run_block(Kernel *k, const void *args, bool descending) {
   block.fiber.assign(n, nullptr);
   for (auto &slot : block.slot) slot.assign(n, {});
   block.turn.assign(n, 0);
+  block.copies.assign(n, Copies(1));
   block.unstarted = n;
   for (;;) {
     while (block.unstarted > 0) {
@@ -176,6 +186,48 @@ const char (*shim_show(unsigned mask, const void *value, unsigned size))[32] {
   memcpy(slots[self - warp].bytes, value, size);
   wait_at(at_warp);
   return &slots->bytes;
+}
+
+// A GPU copies at some time between the call and the wait for it: here at once
+// or when waited for, which blocks take in turns.
+void copy_async(void *to, const void *from, bool inside) {
+  Copies &c = block.copies[current->thread];
+  c.back().push_back({to, inside ? from : nullptr});
+  if ((size_t)to % 16 != 0 || (inside && (size_t)from % 16 != 0)) shim_fail("a copy is not aligned");
+  if (blockIdx.x % 2 == block.descending) return;
+  copies_commit();
+  copies_wait_but(0);
+}
+
+void copies_commit() { block.copies[current->thread].emplace_back(); }
+
+void copies_wait_but(int last) {
+  Copies &c = block.copies[current->thread];
+  for (; (int)c.size() > last + 1; c.pop_front()) {
+    for (Copy &copy : c.front()) copy.from ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
+  }
+}
+
+void load_matrices(unsigned (&r)[4], const void *row) {
+  if ((size_t)row % 16 != 0) shim_fail("a row of a matrix is not aligned");
+  Shown<const char *> rows(~0u, (const char *)row);
+  for (int i = 0; i < 4; i++) memcpy(&r[i], rows.of(8 * i + shim_lane() / 4) + shim_lane() % 4 * 4, 4);
+  __syncwarp(); // a row may be overwritten after this
+}
+
+void multiply_codes(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  struct Factors {
+    unsigned value[6];
+  };
+  Shown<Factors> shown(~0u, {{a[0], a[1], a[2], a[3], b0, b1}});
+  const int lane = shim_lane();
+  for (int i = 0; i < 4; i++) {
+    int row = i / 2, column = lane % 4 * 2 + i % 2; // row: whether one of the last eight
+    for (int k = 0; k < 32; k += 4) {
+      unsigned x = shown.of(lane / 4 * 4 + k % 16 / 4).value[row + k / 16 * 2];
+      c[i] = dot4(x, shown.of(column * 4 + k % 16 / 4).value[4 + k / 16], c[i]);
+    }
+  }
 }
 
 void __trap() {

@@ -108,6 +108,14 @@ inline int dot4(int a, int b, int c) {
   return c;
 }
 
+// See kernels/mma.cuh. A copy takes place when it is waited for, no earlier.
+void copy_async(void *to, const void *from, bool inside);
+void copies_commit();
+void copies_wait_but(int last);
+template <int LAST> inline void copies_wait() { copies_wait_but(LAST); }
+void load_matrices(unsigned (&r)[4], const void *row);
+void multiply_codes(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
+
 inline unsigned bits_of(float x) {
   unsigned b;
   memcpy(&b, &x, 4);

@@ -1,0 +1,160 @@
+#include "matmul.cuh"
+#include "mma.cuh"
+
+// A thread has MT by NT elements of y, a warp 4 by 8 times as many, and a block
+// MS by NS warps. A step takes DEPTH chunks of 16 bytes along k.
+template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_, i32 UNROLL_> struct MatmulShape {
+  static constexpr i32 MT = MT_, NT = NT_, MS = MS_, NS = NS_, DEPTH = DEPTH_, STAGES = STAGES_, UNROLL = UNROLL_;
+  static constexpr i32 THREADS = 32 * MS * NS, TM = 4 * MT * MS, TN = 8 * NT * NS;
+  static constexpr i32 BYTES = (TM + TN) * DEPTH * 16 * STAGES;
+};
+
+// A step of LINES lines of a factor as it lies in memory: along k, or across,
+// where neighbours belong to neighbouring lines. A thread has EACH lines, and
+// LANES threads of a warp have different ones.
+template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct FactorTile {
+  static constexpr i32 V = 16 / sizeof(S), DEPTH = V * P::DEPTH;
+  static constexpr i32 Q = V < 4 ? V : 4; // elements that are read at once
+  static constexpr i32 G = !ACROSS ? 1 : EACH < Q ? EACH : Q; // of so many lines
+  typedef ChunkTile<ACROSS ? DEPTH : LINES, ACROSS ? LINES / V : P::DEPTH, P::THREADS> Tile;
+  Tile tile;
+
+  static DEVICE i32 line_of(i32 lane, i32 j) { return G * lane + j / G * (LANES * G) + j % G; }
+
+  // G lines from line on, Q products from k on. Read at once, numbers would lie
+  // in registers whose banks are those of the other factor's at the same k,
+  // and sums' in every second step; ONE by one, they lie anywhere.
+  template <bool ONE, i32 Q, class T> DEVICE void read(i32 line, i32 k, T (&v)[G][Q]) {
+    if constexpr (ACROSS) {
+#pragma unroll
+      for (i32 q = 0; q < Q; q++) {
+        T w[G];
+        unpack(w, *(const Pack<S, G> *)((const S *)tile.at(k + q, line / V) + line % V));
+#pragma unroll
+        for (i32 g = 0; g < G; g++) v[g][q] = w[g];
+      }
+    } else if constexpr (ONE && sizeof(S) == 4) {
+#pragma unroll
+      for (i32 q = 0; q < Q; q++) v[0][q] = ((const volatile S *)tile.at(line, k / V))[k % V + q];
+    } else {
+      unpack(v[0], *(const Pack<S, Q> *)((const S *)tile.at(line, k / V) + k % V));
+    }
+  }
+};
+
+// Where tiles of a factor come from, of lines first.. of a matrix.
+template <class S, bool ACROSS, class Tile>
+DEVICE ChunkSource<Tile, ACROSS> source(const Factor &f, i64 batch, i64 first, i64 depth) {
+  const S *data = (const S *)f.data + batch * f.batch;
+  if constexpr (ACROSS)
+    return {data, f.k * (i64)sizeof(S), first * (i64)sizeof(S), depth, f.lines * (i64)sizeof(S)};
+  else
+    return {data, f.line * (i64)sizeof(S), first, f.lines, depth * (i64)sizeof(S)};
+}
+
+// matmul of factors that lie so that chunks can be copied at once.
+template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const MatmulArgs &a, void *shared) {
+  typedef typename Compute<S>::type T;
+  typedef FactorTile<S, P, XA, P::TM, P::MT, 4> X;
+  typedef FactorTile<S, P, WA, P::TN, P::NT, 8> W;
+  constexpr i32 Q = XA && WA ? 1 : X::Q; // products for which to read at once
+  X *input = (X *)shared;
+  W *other = (W *)(input + P::STAGES);
+  const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const i32 row0 = warp % P::MS * (4 * P::MT), column0 = warp / P::MS * (8 * P::NT);
+  const i64 across = (a.n + P::TN - 1) / P::TN, down = (a.m + P::TM - 1) / P::TM;
+  for (i64 tile = blockIdx.x; tile < a.batch * down * across; tile += gridDim.x) {
+    i64 band = div_(tile, across), batch = div_(band, down);
+    i64 m0 = (band - batch * down) * P::TM, n0 = (tile - band * across) * P::TN;
+    auto rows = source<S, XA, typename X::Tile>(a.input, batch, m0, a.k);
+    auto columns = source<S, WA, typename W::Tile>(a.other, batch, n0, a.k);
+    T sum[P::MT][P::NT] = {};
+#pragma unroll
+    for (i32 s = 0; s < P::STAGES - 1; s++) {
+      rows.copy(input[s].tile);
+      columns.copy(other[s].tile);
+      copies_commit();
+    }
+    i32 from = 0, to = P::STAGES - 1;
+    for (i64 left = a.k; left > 0; left -= X::DEPTH) {
+      copies_wait<P::STAGES - 2>();
+      __syncthreads();
+      rows.copy(input[to].tile);
+      columns.copy(other[to].tile);
+      copies_commit();
+      X &x = input[from];
+      W &w = other[from];
+      from = from == P::STAGES - 1 ? 0 : from + 1;
+      to = to == P::STAGES - 1 ? 0 : to + 1;
+      if (m0 + row0 >= a.m) continue;
+      auto multiply = [&](i32 k) {
+        T b[P::NT / W::G][W::G][Q];
+#pragma unroll
+        for (i32 j = 0; j < P::NT; j += W::G) w.template read<!XA>(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
+#pragma unroll
+        for (i32 i = 0; i < P::MT; i += X::G) {
+          T f[X::G][Q];
+          x.template read<false>(row0 + X::line_of(lane / 8, i), k, f);
+#pragma unroll
+          for (i32 q = 0; q < Q; q++) {
+#pragma unroll
+            for (i32 g = 0; g < X::G; g++) {
+#pragma unroll
+              for (i32 j = 0; j < P::NT; j++) sum[i + g][j] = fma_(f[g][q], b[j / W::G][j % W::G][q], sum[i + g][j]);
+            }
+          }
+        }
+      };
+      // What is beyond k adds nothing, rather than +0: a sum of small numbers may have rounded to -0.
+      if (P::UNROLL > 1 && left >= X::DEPTH) {
+#pragma unroll P::UNROLL
+        for (i32 k = 0; k < X::DEPTH; k += Q) multiply(k);
+      } else {
+        const i32 depth = left < X::DEPTH ? (i32)left : X::DEPTH;
+#pragma unroll 1
+        for (i32 k = 0; k < depth; k += Q) multiply(k);
+      }
+    }
+    copies_wait<0>();
+    __syncthreads();
+    T bias[P::NT];
+    S *y[P::NT];
+#pragma unroll
+    for (i32 j = 0; j < P::NT; j++) {
+      i64 n = n0 + column0 + W::line_of(lane % 8, j);
+      y[j] = (S *)a.y + batch * a.y_batch + n * a.y_column;
+      if (n < a.n)
+        bias[j] = bias_of<T>(a, n);
+      else
+        y[j] = nullptr;
+    }
+#pragma unroll
+    for (i32 i = 0; i < P::MT; i++) {
+      i64 m = m0 + row0 + X::line_of(lane / 8, i);
+      if (m >= a.m) continue;
+#pragma unroll
+      for (i32 j = 0; j < P::NT; j++) {
+        if (y[j]) y[j][m * a.y_row] = Narrow<S>::from(sum[i][j] + bias[j]);
+      }
+    }
+  }
+}
+
+template <class S, class P> DEVICE void matmul_fast(const MatmulArgs &a) {
+  __shared__ Pack<u8, 16> shared[P::BYTES / 16];
+  if (!a.input_across && !a.other_across)
+    matmul_tiles<S, P, false, false>(a, shared);
+  else if (!a.input_across)
+    matmul_tiles<S, P, false, true>(a, shared);
+  else if constexpr (P::TM > 16)
+    matmul_tiles<S, P, true, true>(a, shared);
+}
+
+#define FAST(name, S, ...) \
+  KERNEL(matmul_##name##_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<__VA_ARGS__>>(a); }
+#define MATMUL_FAST(S)                \
+  FAST(row, S, 1, 1, 1, 4, 16, 4, 64) \
+  FAST(few, S, 2, 2, 2, 2, 16, 4, 64) \
+  FAST(small, S, 8, 4, 2, 2, 8, 3, 1) \
+  FAST(wide, S, 16, 8, 2, 2, 4, 3, 1)
+EACH_FLOAT(MATMUL_FAST)

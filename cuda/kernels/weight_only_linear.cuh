@@ -1,0 +1,50 @@
+// What the kernels of weight_only_linear share.
+#pragma once
+#include "packed.cuh"
+#include "quant.cuh"
+#include "stripe.cuh"
+
+// y[m, n] = sum of x[m, k] * w[n, k] over k in Stripe order, + bias[n], where
+// the weight w = (q - z) * s is rounded, and so is a learned z.
+struct WeightArgs {
+  Stripe stripe; // a reduction for each y[m, n]
+  i64 n, k, group;
+  Tensor x, weight, scale, zero, bias, y;
+  i32 has_bias, learned;
+  f64 lo, hi; // bounds of learned zero points
+};
+
+template <class X> struct WeightOnlyLinear : Adding {
+  typedef WeightArgs Args;
+  typedef typename Compute<X>::type T;
+  struct Channel {
+    i64 total, m, n;
+  };
+  struct In {
+    T x, w;
+  };
+  static constexpr i32 SUMS = 1;
+
+  static DEVICE Channel start(const Args &a, i64 c) {
+    Channel ch = {a.k, div_(c, a.n), 0};
+    ch.n = c - ch.m * a.n;
+    return ch;
+  }
+  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 k) {
+    i64 i = ch.n * a.k + k, group = ch.n * ((a.k + a.group - 1) / a.group) + div_(k, a.group);
+    bool packed = a.weight.dtype == s4_ || a.weight.dtype == u4_;
+    T q = packed ? (T)packed_code(a.weight, i, a.k) : get_any<T>(a.weight, i);
+    T z = get_any<T>(a.zero, group);
+    if (a.learned) z = round_zero(z, (T)a.lo, (T)a.hi);
+    In in = {get<X>(a.x, ch.m * a.k + k), (q - z) * get_any<T>(a.scale, group)};
+    return in;
+  }
+  template <bool> static DEVICE void terms(const Args &, const Channel &, i64, const In &in, T (&out)[1]) {
+    out[0] = in.x * in.w;
+  }
+  static DEVICE void finish(const Args &a, i64 c, const T (&sums)[1]) {
+    T y = sums[0];
+    if (a.has_bias) y += get_any<T>(a.bias, c - div_(c, a.n) * a.n);
+    element<X>(a.y, c) = Narrow<X>::from(y);
+  }
+};
