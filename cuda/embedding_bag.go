@@ -29,12 +29,21 @@ type bagWeightsArgs struct {
 }
 
 type bagBackwardArgs struct {
-	scatter               scatterArgs
 	bags                  bagsArgs
 	grad, factors, chosen tensorArg
 	gradient              gradientArgs
 	keys, bag, kept       uint64
 	mode, weighted        int32
+}
+
+type bagRowsArgs struct {
+	bagBackwardArgs
+	rows rowsArgs
+}
+
+type bagMaxArgs struct {
+	bagBackwardArgs
+	scatter scatterArgs
 }
 
 // bagModes are the modes in the order of their codes.
@@ -120,11 +129,16 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
 	}
 	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
-	job, taps := "embedding_bag_backward", int64(1)
+	var sums *rowSums
+	var each *scatter // with max, whose columns have chunks of their own, and no slots
+	var sorted *sorting
 	if p.Word("mode") == "max" {
-		job, taps = "embedding_bag_max_backward", 0 // whose columns have chunks of their own, and no slots
+		each = to.scatterOf(a.bags.n, rows, rows, columns, 0, "embedding_bag_max_backward"+typeNames(p.Types[0]))
+		sorted = &each.sorting
+	} else {
+		sums = to.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
+		sorted = &sums.sorting
 	}
-	s := to.scatterOf(a.bags.n, rows, rows, columns, taps, job+typeNames(p.Types[0]))
 	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
 	to.run = func(r *run) {
 		a := a
@@ -132,17 +146,22 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		if rows == 0 || columns == 0 {
 			return
 		}
-		a.scatter, a.keys, a.bag, a.kept = s.args(r), s.keysAt(r), r.at(bag), r.at(kept)
+		a.keys, a.bag, a.kept = sorted.keysAt(r), r.at(bag), r.at(kept)
 		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
 		a.gradient.out = tensorOf(&r.args[5])
-		a.gradient.packs = boolArg(a.grad.rank == 0 && a.gradient.out.rank == 0 && columns%scatterWidth == 0)
+		packs := a.gradient.packed(&a.grad, columns)
 		if a.bags.n > 0 {
 			none := fillArgs{n: uint64(count), words: a.kept}
-			launch(r, s.fill, threads(count), &none)
+			launch(r, sorted.fill, threads(count), &none)
 			launch(r, keys, threads(a.bags.n), &a)
 		}
-		s.sort(r)
-		launchScatter(r, s, &a)
+		sorted.sort(r)
+		if each != nil {
+			launchScatter(r, each, &bagMaxArgs{a, each.args(r)})
+			return
+		}
+		args := bagRowsArgs{a, sums.args(r, packs)}
+		launchRows(r, sums, &args.rows, &args)
 	}
 	return nil
 }

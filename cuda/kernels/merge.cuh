@@ -101,3 +101,10 @@ template <class T> struct Fold {
     return sum;
   }
 };
+
+// Folds chunk sums [lo, hi) of one column.
+template <class T> DEVICE T fold_sums(const T *sums, i64 pitch, u32 lo, u32 hi) {
+  Fold<T> chunks;
+  for (u32 i = lo; i < hi; i++) chunks.add(sums[i * pitch]);
+  return chunks.sum();
+}

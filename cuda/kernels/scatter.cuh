@@ -40,45 +40,10 @@ struct Scatter {
 //   Args (with a Scatter named scatter), T, LISTS, SPARSE
 //   Place: what the keys of a destination share, from place(args, destination)
 //   key(args, place, list): the key of a list's run
-//   AHEAD: how many contributions are fetched before one is added, of a single
-//     list where gradient.packs: Raw from fetch(args, item, column), then
-//     terms(args, item, raw, out[WIDTH])
 //   Item: what all columns of a contribution share, from item(args, source, list)
 //   load(args, item, column, n, out[WIDTH]): the terms of n columns
 //   has(args, item, column), where SPARSE: whether the column has one
 //   store(args, destination, column, n, count, sums[WIDTH])
-
-// Adds up to a chunk of a single list's contributions, AHEAD of which are
-// fetched before one is added.
-template <class Job>
-DEVICE void sum_packs(const typename Job::Args &a, const Merge<Job> &m, i64 column,
-                      typename Job::T (&sum)[Job::WIDTH]) {
-  const i32 ahead = Job::AHEAD;
-  const u32 *source = m.source + m.at[0];
-  const u32 left = m.count() < (u32)scatter_chunk ? m.count() : (u32)scatter_chunk;
-#pragma unroll 1
-  for (u32 first = 0; first < left; first += ahead) {
-    u32 from[ahead];
-    typename Job::Item item[ahead];
-    typename Job::Raw raw[ahead];
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) from[i] = first + i < left ? source[first + i] : 0;
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) {
-      if (first + i >= left) continue;
-      item[i] = Job::item(a, from[i], 0);
-      raw[i] = Job::fetch(a, item[i], column);
-    }
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) {
-      if (first + i >= left) continue;
-      typename Job::T term[Job::WIDTH];
-      Job::terms(a, item[i], raw[i], term);
-#pragma unroll
-      for (i32 j = 0; j < Job::WIDTH; j++) sum[j] += term[j];
-    }
-  }
-}
 
 // Sums up to a chunk of contributions, left to right from +0.
 template <class Job>
@@ -87,9 +52,6 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
   const i32 W = Job::WIDTH;
 #pragma unroll
   for (i32 j = 0; j < W; j++) sum[j] = 0;
-  if constexpr (Job::AHEAD > 1) {
-    if (a.gradient.packs) return sum_packs<Job>(a, m, column, sum);
-  }
   u32 from;
   i32 list = 0;
   for (i32 i = 0; i < scatter_chunk && m.next(from, list); i++) {
@@ -173,13 +135,6 @@ template <class Job> DEVICE void scatter_chunks(const typename Job::Args &a) {
       if (j < n) ((typename Job::T *)s.sums)[slot * s.columns + column + j] = sum[j];
     }
   }
-}
-
-// Folds chunk sums [lo, hi) of one column.
-template <class T> DEVICE T fold_sums(const T *sums, i64 pitch, u32 lo, u32 hi) {
-  Fold<T> chunks;
-  for (u32 i = lo; i < hi; i++) chunks.add(sums[i * pitch]);
-  return chunks.sum();
 }
 
 // Folds the chunk sums of every hot destination into its first slot. A block

@@ -27,7 +27,8 @@ struct Block {
   bool descending, trapped;
   std::vector<State> state;
   std::vector<Fiber *> fiber;
-  std::vector<unsigned> slot;
+  std::vector<unsigned> slot[2]; // of votes
+  std::vector<char> turn;
   int unstarted; // how many threads have not begun; they begin in order
 } block;
 
@@ -108,7 +109,8 @@ void run_block(Kernel *k, const void *args, bool descending) {
   block.descending = descending;
   block.state.assign(n, fresh);
   block.fiber.assign(n, nullptr);
-  block.slot.assign(n, 0);
+  for (auto &slot : block.slot) slot.assign(n, 0);
+  block.turn.assign(n, 0);
   block.unstarted = n;
   for (;;) {
     while (block.unstarted > 0) {
@@ -162,15 +164,15 @@ bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsig
 void __syncthreads() { wait_at(at_block); }
 void __syncwarp() { wait_at(at_warp); }
 
-unsigned __match_any_sync(unsigned mask, unsigned value) {
+// What each thread of the warp has passed; it stays until the next vote but one.
+const unsigned *shim_exchange(unsigned mask, unsigned value) {
   int self = current->thread, warp = self / 32 * 32;
   if (mask != 0xffffffffu || (int)block.state.size() < warp + 32) shim_fail("a part of a warp votes");
-  block.slot[self] = value;
+  block.turn[self] ^= 1; // two sets of slots: nobody is two votes ahead
+  unsigned *slots = &block.slot[block.turn[self]][warp];
+  slots[self - warp] = value;
   wait_at(at_warp);
-  unsigned peers = 0;
-  for (int t = 0; t < 32; t++) peers |= (unsigned)(block.slot[warp + t] == value) << t;
-  wait_at(at_warp);
-  return peers;
+  return slots;
 }
 
 void __trap() {

@@ -45,17 +45,46 @@ extern const char *shim_running; // the kernel that runs, for messages
 // Barriers switch to the next fiber.
 void __syncthreads();
 void __syncwarp();
-unsigned __match_any_sync(unsigned mask, unsigned value);
+const unsigned *shim_exchange(unsigned mask, unsigned value); // of the warp's threads
+inline unsigned __ballot_sync(unsigned mask, bool one) {
+  const unsigned *ones = shim_exchange(mask, one);
+  unsigned votes = 0;
+  for (int t = 0; t < 32; t++) votes |= ones[t] << t;
+  return votes;
+}
+template <class T> T __shfl_sync(unsigned mask, T v, int lane) {
+  unsigned words[sizeof(T) / 4];
+  memcpy(words, &v, sizeof v);
+  for (unsigned &w : words) w = shim_exchange(mask, w)[lane & 31];
+  memcpy(&v, words, sizeof v);
+  return v;
+}
+inline unsigned __shfl_up_sync(unsigned mask, unsigned v, unsigned by) {
+  unsigned lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32;
+  return shim_exchange(mask, v)[lane < by ? lane : lane - by];
+}
 [[noreturn]] void __trap();
 
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
 
 inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned out = 0;
+  for (int i = 0; i < 4; i++) out |= (unsigned)(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return out;
+}
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
 inline unsigned atomicAdd(unsigned *p, unsigned v) {
   unsigned old = *p;
   *p = old + v;
+  return old;
+}
+inline unsigned atomicOr(unsigned *p, unsigned v) {
+  unsigned old = *p;
+  *p = old | v;
   return old;
 }
 inline unsigned atomicMin(unsigned *p, unsigned v) {

@@ -1,0 +1,222 @@
+// Sums of rows of a gradient in Chunk order (NUMERICS.md, section 4), for
+// embeddings: as scatter.cuh, but of one list a destination, and of rows whose
+// columns lie one after the other.
+//
+// The sources have been sorted by the row that they go to (sort.cu). Most rows
+// of the result have no source or a few: a warp takes some rows, one after the
+// other, its lanes their columns. Others are in a list. Each has a warp for
+// every 32 lanes of columns, which has many loads on their way; with more than
+// a chunk of sources, for every chunk, whose sums fold in the end.
+#pragma once
+#include "embedding.cuh"
+#include "merge.cuh"
+
+const i32 row_chunk = 256;
+const u32 few_sources = 8;
+const i32 warp_lanes = 32;
+const i32 row_threads = 256;
+const u32 all_lanes = 0xffffffffu;
+
+// A chunk of a row that has several.
+struct RowChunk {
+  u32 row, number;
+};
+
+struct Rows {
+  i64 rows, columns;
+  const u32 *source; // sorted sources
+  const u32 *start, *stop; // the run of each row
+  u32 *found; // how many are in each of three lists; 0 at first
+  RowChunk *chunks; // of rows of several, side by side
+  u32 *single; // rows of one chunk, but of more than a few sources
+  u32 *heads; // rows of several chunks: which is the first
+  void *sums; // [chunks][columns], in the compute type
+  i32 chunk_blocks; // the first blocks, which sum what is in the lists
+  i32 lanes, each; // of the others a warp has so many lanes a row (a power of 2), and takes each rows
+  i32 pad;
+};
+
+// A source: the row of the gradient that it is, and what that is scaled with.
+template <class T> struct RowItem {
+  u32 row;
+  T factor;
+};
+
+// A Job says what is summed:
+//   Args (with a Rows named rows, a Tensor grad, a Gradient gradient), S, SCALED
+//   item(args, source): the RowItem
+//   scale(args, factor, terms), where SCALED
+
+// W columns of a row of the gradient.
+template <class Job, bool PACKS, i32 W>
+DEVICE Pack<typename Job::S, W> fetch_row(const typename Job::Args &a, u32 row, i64 column) {
+  typedef typename Job::S S;
+  const i64 at = row * a.rows.columns + column;
+  if (PACKS) return *(const Pack<S, W> *)((const S *)a.grad.data + at);
+  Pack<S, W> one;
+  one.v[0] = element<S>(a.grad, at);
+  return one;
+}
+
+template <class Job, i32 W, class T>
+DEVICE void add_row(const typename Job::Args &a, const Pack<typename Job::S, W> &raw, T factor, T (&sum)[W]) {
+  T term[W];
+  unpack(term, raw);
+  if constexpr (Job::SCALED) Job::scale(a, factor, term);
+#pragma unroll
+  for (i32 j = 0; j < W; j++) sum[j] += term[j];
+}
+
+// Sums up to a chunk of sources, left to right from +0. Called by a whole warp.
+template <class Job, bool PACKS, i32 W, class T>
+DEVICE void sum_sources(const typename Job::Args &a, const u32 *source, u32 count, i64 column, T (&sum)[W]) {
+  const i32 lane = threadIdx.x % warp_lanes;
+  const i32 ahead = PACKS ? 64 / sizeof(T) : 1; // what may lie anywhere is long code
+  const bool here = column < a.rows.columns;
+#pragma unroll
+  for (i32 j = 0; j < W; j++) sum[j] = 0;
+  RowItem<T> next = {};
+  if (lane < count) next = Job::item(a, source[lane]);
+#pragma unroll 1
+  for (u32 first = 0; first < count; first += warp_lanes) {
+    const RowItem<T> item = next;
+    if (first + warp_lanes + lane < count) next = Job::item(a, source[first + warp_lanes + lane]);
+#pragma unroll 1
+    for (i32 from = 0; from < warp_lanes; from += ahead) {
+      Pack<typename Job::S, W> raw[ahead];
+#pragma unroll
+      for (i32 i = 0; i < ahead; i++) {
+        u32 row = __shfl_sync(all_lanes, item.row, from + i);
+        if (here && first + from + i < count) raw[i] = fetch_row<Job, PACKS, W>(a, row, column);
+      }
+#pragma unroll
+      for (i32 i = 0; i < ahead; i++) {
+        T factor = Job::SCALED ? __shfl_sync(all_lanes, item.factor, from + i) : 0;
+        if (first + from + i < count) add_row<Job>(a, raw[i], factor, sum);
+      }
+    }
+  }
+}
+
+// Sums what is in the lists. A row of one chunk is done with that.
+template <class Job, bool PACKS> DEVICE void sum_lists(const typename Job::Args &a) {
+  typedef typename Job::S S;
+  typedef typename Compute<S>::type T;
+  const i32 W = PACKS && sizeof(S) == 2 ? 2 : 1, wide = W * warp_lanes;
+  const Rows &r = a.rows;
+  const u32 chunks = r.found[0], all = chunks + r.found[1];
+  const i64 groups = (r.columns + wide - 1) / wide, warps = (i64)r.chunk_blocks * (row_threads / warp_lanes);
+  for (i64 w = thread_number() / warp_lanes; w < all * groups; w += warps) {
+    u32 slot = (u32)div_(w, groups);
+    i64 column = (w - slot * groups) * wide + threadIdx.x % warp_lanes * W;
+    RowChunk chunk = {0, 0};
+    if (slot < chunks)
+      chunk = r.chunks[slot];
+    else
+      chunk.row = r.single[slot - chunks];
+    u32 at = r.start[chunk.row] + chunk.number * row_chunk, count = r.stop[chunk.row] - at;
+    T sum[W];
+    sum_sources<Job, PACKS>(a, r.source + at, count < row_chunk ? count : row_chunk, column, sum);
+    if (column >= r.columns) continue;
+    if (slot >= chunks) {
+      store_gradient<S, PACKS>(a.gradient, chunk.row * r.columns + column, W, count, sum);
+      continue;
+    }
+#pragma unroll
+    for (i32 j = 0; j < W; j++) ((T *)r.sums)[slot * r.columns + column + j] = sum[j];
+  }
+}
+
+// Sums and stores the rows that have a few sources, or none.
+template <class Job, bool PACKS> DEVICE void sum_few(const typename Job::Args &a) {
+  typedef typename Job::S S;
+  typedef typename Compute<S>::type T;
+  const i32 W = PACKS ? 4 : 1, ahead = !PACKS ? 1 : sizeof(T) == 4 ? 3 : 2;
+  const Rows &r = a.rows;
+  const i32 lane = threadIdx.x % warp_lanes, side = warp_lanes / r.lanes; // rows side by side
+  const i64 first = (thread_number() / warp_lanes - (i64)r.chunk_blocks * (row_threads / warp_lanes)) * r.each;
+  if (first >= r.rows) return;
+  // A lane asks what one of the rows has, for all.
+  u32 start = 0, count = 0;
+  RowItem<T> head = {};
+  if (lane < r.each && first + lane < r.rows) {
+    start = r.start[first + lane], count = r.stop[first + lane] - start;
+    if (count > 0) head = Job::item(a, r.source[start]);
+  }
+  for (i32 i = 0; i < r.each; i += side) {
+    const i32 from = i + lane / r.lanes;
+    const u32 at = __shfl_sync(all_lanes, start, from), n = __shfl_sync(all_lanes, count, from);
+    RowItem<T> begin = {__shfl_sync(all_lanes, head.row, from), 0};
+    if (Job::SCALED) begin.factor = __shfl_sync(all_lanes, head.factor, from);
+    if (first + from >= r.rows || n > few_sources) continue;
+    const i32 step = r.lanes * W;
+    for (i64 column = lane % r.lanes * W; column < r.columns; column += step * ahead) {
+      T sum[ahead][W];
+#pragma unroll
+      for (i32 k = 0; k < ahead; k++) {
+#pragma unroll
+        for (i32 j = 0; j < W; j++) sum[k][j] = 0;
+      }
+      RowItem<T> item = begin;
+      for (u32 s = 0; s < n; s++) {
+        Pack<S, W> raw[ahead];
+#pragma unroll
+        for (i32 k = 0; k < ahead; k++)
+          if (column + k * step < r.columns) raw[k] = fetch_row<Job, PACKS, W>(a, item.row, column + k * step);
+        T factor = item.factor;
+        if (s + 1 < n) item = Job::item(a, r.source[at + s + 1]);
+#pragma unroll
+        for (i32 k = 0; k < ahead; k++)
+          if (column + k * step < r.columns) add_row<Job>(a, raw[k], factor, sum[k]);
+      }
+#pragma unroll
+      for (i32 k = 0; k < ahead; k++) {
+        i64 to = column + k * step;
+        if (to < r.columns) store_gradient<S, PACKS>(a.gradient, (first + from) * r.columns + to, W, n, sum[k]);
+      }
+    }
+  }
+}
+
+template <class Job> DEVICE void sum_rows(const typename Job::Args &a) {
+  const bool listed = (i32)blockIdx.x < a.rows.chunk_blocks;
+  if (a.gradient.packs)
+    listed ? sum_lists<Job, true>(a) : sum_few<Job, true>(a);
+  else
+    listed ? sum_lists<Job, false>(a) : sum_few<Job, false>(a);
+}
+
+// Folds the sums of a row's chunks. A block takes 8 columns; 32 threads fold
+// aligned subtrees of each, then the subtrees' results.
+template <class Job> DEVICE void fold_rows(const typename Job::Args &a) {
+  typedef typename Job::S S;
+  typedef typename Compute<S>::type T;
+  const i32 wide = 8, trees = row_threads / wide;
+  __shared__ T shared[trees][wide];
+  const Rows &r = a.rows;
+  const i32 line = threadIdx.x / wide, place = threadIdx.x % wide;
+  const i64 groups = (r.columns + wide - 1) / wide, work = r.found[2] * groups;
+  for (i64 w = blockIdx.x; w < work; w += gridDim.x) {
+    const i64 which = div_(w, groups), column = (w - which * groups) * wide + place;
+    const u32 slot = r.heads[which], row = r.chunks[slot].row;
+    const u32 count = r.stop[row] - r.start[row], chunks = (count - 1) / row_chunk + 1;
+    u32 each = 1;
+    while (each * trees < chunks) each *= 2;
+    const u32 lo = line * each, hi = lo + each < chunks ? lo + each : chunks;
+    const bool here = column < r.columns && lo < chunks;
+    if (here) shared[line][place] = fold_sums((const T *)r.sums + slot * r.columns + column, r.columns, lo, hi);
+    __syncthreads();
+    for (i32 step = 1; step < trees; step *= 2) {
+      if (here && line % (2 * step) == 0 && (line + step) * each < chunks)
+        shared[line][place] += shared[line + step][place];
+      __syncthreads();
+    }
+    T sum[1] = {shared[0][place]};
+    if (here && line == 0) store_gradient<S, false>(a.gradient, row * r.columns + column, 1, count, sum);
+    __syncthreads();
+  }
+}
+
+#define ROW_KERNELS(name, Job)                                \
+  KERNEL_FIT(name##_sums, Job::Args, 3) { sum_rows<Job>(a); } \
+  KERNEL(name##_fold, Job::Args) { fold_rows<Job>(a); }
