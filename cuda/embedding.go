@@ -25,7 +25,7 @@ type embeddingBackwardArgs struct {
 	rows          rowsArgs
 	grad, indices tensorArg
 	gradient      gradientArgs
-	keys          uint64
+	keys          keysArgs
 	n, padding    int64
 }
 
@@ -138,9 +138,12 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 		a := a
 		a.grad, a.indices, a.gradient.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
 		packs := a.gradient.packed(&a.grad, columns)
-		a.rows, a.keys = s.args(r, packs), s.keysAt(r)
+		a.rows = s.args(r, packs)
+		s.clear(r)
 		if a.n > 0 {
-			launch(r, keys, threads(a.n), &a)
+			var g geometry
+			a.keys, g = s.keysOf(r)
+			launch(r, keys, g, &a)
 		}
 		s.sort(r)
 		launchRows(r, s, &a.rows, &a)

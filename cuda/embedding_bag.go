@@ -32,7 +32,8 @@ type bagBackwardArgs struct {
 	bags                  bagsArgs
 	grad, factors, chosen tensorArg
 	gradient              gradientArgs
-	keys, bag, kept       uint64
+	keys                  keysArgs
+	bag, kept             uint64
 	mode, weighted        int32
 }
 
@@ -146,14 +147,17 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		if rows == 0 || columns == 0 {
 			return
 		}
-		a.keys, a.bag, a.kept = sorted.keysAt(r), r.at(bag), r.at(kept)
+		a.bag, a.kept = r.at(bag), r.at(kept)
 		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
 		a.gradient.out = tensorOf(&r.args[5])
 		packs := a.gradient.packed(&a.grad, columns)
+		sorted.clear(r)
 		if a.bags.n > 0 {
+			var g geometry
+			a.keys, g = sorted.keysOf(r)
 			none := fillArgs{n: uint64(count), words: a.kept}
 			launch(r, sorted.fill, threads(count), &none)
-			launch(r, keys, threads(a.bags.n), &a)
+			launch(r, keys, g, &a)
 		}
 		sorted.sort(r)
 		if each != nil {

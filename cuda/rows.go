@@ -79,5 +79,5 @@ func launchRows[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 
 // rowsKernels lists the kernels of sums of rows for jobs, and of their sort.
 func rowsKernels(jobs []string) []string {
-	return append(suffixed(jobs, rowKernels), append(sortKernels(nil), "rows_find")...)
+	return append(append(suffixed(jobs, rowKernels), sortingKernels...), "rows_find")
 }

@@ -11,7 +11,19 @@ type sortArgs struct {
 	keys, values         uint64
 	keysOut, valuesOut   uint64
 	totals, tiles, taken uint64
-	passes, pass         int32
+	pass, _              int32
+}
+
+// keysArgs is struct Keys.
+type keysArgs struct {
+	keys, totals uint64
+	passes, _    int32
+}
+
+type countArgs struct {
+	counts keysArgs
+	keys   uint64
+	n      int64
 }
 
 type runArgs struct {
@@ -33,8 +45,9 @@ type scatterArgs struct {
 const (
 	foundWords   = 3
 	sortDigits   = 256
-	sortCount    = 2 * 4 * 256 // what a block counts at once
-	sortMany     = 1 << 17     // from so many positions on, a thread sorts sortLong of them, else sortShort
+	sortCount    = 4 * 256 // what a block counts at once
+	countBlocks  = 1056
+	sortMany     = 1 << 17 // from so many positions on, a thread sorts sortLong of them, else sortShort
 	sortShort    = 4
 	sortLong     = 16
 	scatterChunk = 256
@@ -60,8 +73,7 @@ func (to *Program) sortingOf(positions, keys, found int64) sorting {
 		rounds = sortLong
 	}
 	s := sorting{positions: positions, keys: keys, tileSize: blockThreads * rounds}
-	s.count, s.pass = to.kernel("sort_count"), to.kernel("sort_pass_%d", rounds)
-	s.runs, s.fill = to.kernel("sort_runs"), to.kernel("fill")
+	s.fill, s.pass, s.runs = to.kernel("fill"), to.kernel("sort_pass_%d", rounds), to.kernel("sort_runs")
 	for s.passes = 1; keys>>(8*s.passes) != 0; s.passes++ {
 	}
 	for i := range s.pairs {
@@ -82,21 +94,27 @@ func (s *sorting) tileCount() int64 { return (s.positions + s.tileSize - 1) / s.
 // keysAt is where the keys of positions are to be written.
 func (s *sorting) keysAt(r *run) uint64 { return r.at(s.pairs[0][0]) }
 
+// clear comes before a kernel that counts the digits of keys, and before sort.
+func (s *sorting) clear(r *run) {
+	zeros := fillArgs{n: uint64(s.found+foundWords*4-s.tiles) / 4, words: r.at(s.tiles)}
+	launch(r, s.fill, threads(int64(zeros.n)/16), &zeros)
+}
+
+// keysOf returns struct Keys for a kernel that makes keys, and their blocks.
+func (s *sorting) keysOf(r *run) (keysArgs, geometry) {
+	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks((s.positions+sortCount-1)/sortCount, countBlocks)
+}
+
 // source is where the sorted positions are: the last pass wrote them.
 func (s *sorting) source(r *run) uint64 { return r.at(s.pairs[s.passes%2][1]) }
 
-// sort sorts the positions and marks the runs of equal keys.
+// sort sorts the positions and marks the runs of equal keys, whose digits have
+// been counted.
 func (s *sorting) sort(r *run) {
-	zeros := fillArgs{n: uint64(s.found+foundWords*4-s.tiles) / 4, words: r.at(s.tiles)}
-	launch(r, s.fill, threads(int64(zeros.n)/16), &zeros)
 	if s.positions == 0 {
 		return
 	}
-	a := sortArgs{
-		n: s.positions, keys: s.keysAt(r), passes: int32(s.passes),
-		totals: r.at(s.totals), tiles: r.at(s.tiles), taken: r.at(s.taken),
-	}
-	launch(r, s.count, blocks((s.positions+sortCount-1)/sortCount, 1056), &a)
+	a := sortArgs{n: s.positions, keys: s.keysAt(r), totals: r.at(s.totals), tiles: r.at(s.tiles), taken: r.at(s.taken)}
 	for pass := range s.passes {
 		to := s.pairs[(pass+1)%2]
 		a.pass, a.keysOut, a.valuesOut = int32(pass), r.at(to[0]), r.at(to[1])
@@ -112,6 +130,7 @@ func (s *sorting) sort(r *run) {
 type scatter struct {
 	sorting
 	destinations, columns int64
+	count                 int // a kernel
 	hot                   int // the first of hot, chunks, fold, store
 	slot, sums, slots     int64
 	width                 int64 // columns per thread
@@ -126,6 +145,7 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 	s := &scatter{
 		sorting: to.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
 	}
+	s.count = to.kernel("sort_count")
 	for i, suffix := range scatterKernels {
 		if k := to.kernel("%s_%s", job, suffix); i == 0 {
 			s.hot = k
@@ -137,6 +157,18 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 }
 
 var scatterKernels = []string{"hot", "chunks", "fold", "store"}
+
+// sort is sorting's for keys whose digits nobody has counted.
+func (s *scatter) sort(r *run) {
+	s.clear(r)
+	if s.positions > 0 {
+		keys, g := s.keysOf(r)
+		a := countArgs{counts: keys, keys: keys.keys, n: s.positions}
+		a.counts.keys = 0
+		launch(r, s.count, g, &a)
+	}
+	s.sorting.sort(r)
+}
 
 // args returns struct Scatter.
 func (s *scatter) args(r *run) scatterArgs {
@@ -162,8 +194,10 @@ const limit32 = 1<<32 - 2
 
 // sortKernels lists the kernels of a sort, and those of a scatter's jobs.
 func sortKernels(jobs []string) []string {
-	return append(suffixed(jobs, scatterKernels), "sort_count", "sort_pass_4", "sort_pass_16", "sort_runs", "fill")
+	return append(append(suffixed(jobs, scatterKernels), sortingKernels...), "sort_count")
 }
+
+var sortingKernels = []string{"fill", "sort_pass_4", "sort_pass_16", "sort_runs"}
 
 // suffixed lists every name with every suffix.
 func suffixed(names, suffixes []string) (all []string) {

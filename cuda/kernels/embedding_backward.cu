@@ -1,20 +1,21 @@
 #include "rows.cuh"
+#include "sort.cuh"
 
 struct EmbeddingBackwardArgs {
   Rows rows;
   Tensor grad, indices;
   Gradient gradient;
-  u32 *keys; // [n]
+  Keys keys;
   i64 n, padding;
 };
 
 // The key of a position is its row; positions that do not count come last.
 KERNEL(embedding_keys, EmbeddingBackwardArgs) {
   const i64 rows = a.rows.rows;
-  for (i64 i = thread_number(); i < a.n; i += thread_count()) {
+  put_keys(a.keys, a.n, [&](i64 i) {
     i64 row = index_at(a.indices, i);
-    a.keys[i] = in_bounds(row, rows) && row != a.padding ? (u32)row : (u32)rows;
-  }
+    return in_bounds(row, rows) && row != a.padding ? (u32)row : (u32)rows;
+  });
 }
 
 // A source is a row of grad.

@@ -1,11 +1,12 @@
 #include "rows.cuh"
 #include "scatter.cuh"
+#include "sort.cuh"
 
 struct BagBackwardArgs {
   Bags bags;
   Tensor grad, factors, chosen;
   Gradient gradient;
-  u32 *keys; // [n]
+  Keys keys;
   u32 *bag; // [n]: of each position
   u32 *kept; // [bags]: how many indices a bag keeps; mean alone
   i32 mode, weighted;
@@ -13,13 +14,13 @@ struct BagBackwardArgs {
 
 // The key of a position is its row; positions that do not count come last.
 KERNEL(bag_keys, BagBackwardArgs) {
-  for (i64 i = thread_number(); i < a.bags.n; i += thread_count()) {
+  put_keys(a.keys, a.bags.n, [&](i64 i) {
     i64 bag = bag_of(a.bags, i), row = index_at(a.bags.indices, i);
     bool keeps = bag < a.bags.count && bag_keeps(a.bags, row);
-    a.keys[i] = keeps ? (u32)row : (u32)a.bags.rows;
     a.bag[i] = (u32)bag;
     if (keeps && a.mode == bag_mean_) atomicAdd(a.kept + bag, 1u);
-  }
+    return keeps ? (u32)row : (u32)a.bags.rows;
+  });
 }
 
 struct BagRowsArgs : BagBackwardArgs {

@@ -5,68 +5,29 @@
 // asks the tiles before it how many keys of each digit they have.
 #include "rows.cuh"
 #include "scatter.cuh"
+#include "sort.cuh"
 
-const i32 sort_threads = 256;
 const i32 sort_warps = sort_threads / 32;
-const i32 digit_bits = 8, digits = 1 << digit_bits, max_passes = 4;
 
 struct SortArgs {
   i64 n;
   const u32 *keys, *values; // values: null for 0, 1, 2, ...
   u32 *keys_out, *values_out;
-  u32 *totals; // [passes][digits]: how often each occurs; 0 at first
+  u32 *totals; // [passes][digits]: how often each occurs
   u64 *tiles; // [tiles][digits]: what a tile tells those behind it, 0 at first
   u32 *taken; // [passes]: how many tiles blocks have taken; 0 at first
-  i32 passes, pass;
+  i32 pass, pad;
 };
 
-DEVICE u32 digit_of(u32 key, i32 pass) { return __byte_perm(key, 0, 0x4440 + pass); }
+struct CountArgs {
+  Keys counts;
+  const u32 *keys;
+  i64 n;
+};
 
-template <i32 PASSES> DEVICE void count_digits(const SortArgs &a, u32 (*count)[digits]) {
-  const i32 packs = 2;
-  const i64 step = thread_count() * 4;
-  for (i64 first = thread_number() * 4; first < a.n; first += step * packs) {
-    Pack<u32, 4> key[packs]; // what is read behind n is workspace, too
-#pragma unroll
-    for (i32 r = 0; r < packs; r++) {
-      if (first + r * step < a.n) key[r] = *(const Pack<u32, 4> *)(a.keys + first + r * step);
-    }
-#pragma unroll
-    for (i32 r = 0; r < packs; r++) {
-      const i64 behind = a.n - first - r * step;
-      const i32 left = behind < 4 ? (i32)behind : 4;
-#pragma unroll
-      for (i32 j = 0; j < 4; j++) {
-        if (j >= left) continue;
-#pragma unroll
-        for (i32 p = 0; p < PASSES; p++) atomicAdd(&count[p][digit_of(key[r].v[j], p)], 1u);
-      }
-    }
-  }
-}
-
-KERNEL(sort_count, SortArgs) {
-  __shared__ u32 count[max_passes][digits];
-  for (i32 p = 0; p < a.passes; p++) count[p][threadIdx.x] = 0;
-  __syncthreads();
-  switch (a.passes) {
-  case 1:
-    count_digits<1>(a, count);
-    break;
-  case 2:
-    count_digits<2>(a, count);
-    break;
-  case 3:
-    count_digits<3>(a, count);
-    break;
-  default:
-    count_digits<4>(a, count);
-  }
-  __syncthreads();
-  for (i32 p = 0; p < a.passes; p++) {
-    u32 n = count[p][threadIdx.x];
-    if (n > 0) atomicAdd(a.totals + p * digits + threadIdx.x, n);
-  }
+// Counts the digits of keys that another kernel has made.
+KERNEL(sort_count, CountArgs) {
+  put_keys(a.counts, a.n, [&](i64 i) { return a.keys[i]; });
 }
 
 const u32 whole_warp = 0xffffffffu;
@@ -226,7 +187,6 @@ template <i32 ROUNDS, bool OR> DEVICE void sort_pass(const SortArgs &a) {
     a.values_out[to] = pairs[1][i];
   }
 }
-
 
 KERNEL_FIT(sort_pass_4, SortArgs, 4) { sort_pass<4, false>(a); }
 KERNEL_FIT(sort_pass_16, SortArgs, 3) { sort_pass<16, false>(a); }
