@@ -42,11 +42,6 @@ type bagRowsArgs struct {
 	rows rowsArgs
 }
 
-type bagMaxArgs struct {
-	bagBackwardArgs
-	scatter scatterArgs
-}
-
 // bagModes are the modes in the order of their codes.
 var bagModes = []string{"sum", "mean", "max"}
 
@@ -130,15 +125,14 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
 	}
 	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
-	var sums *rowSums
-	var each *scatter // with max, whose columns have chunks of their own, and no slots
-	var sorted *sorting
-	if p.Word("mode") == "max" {
-		each = to.scatterOf(a.bags.n, rows, rows, columns, 0, "embedding_bag_max_backward"+typeNames(p.Types[0]))
-		sorted = &each.sorting
+	most := p.Word("mode") == "max"
+	var s *rowSums
+	var maxKernel int
+	if most { // every column has chunks of its own: one kernel sums
+		s = &rowSums{sorting: to.sortingOf(a.bags.n, rows, 0), rows: rows, columns: columns}
+		maxKernel = to.kernel("embedding_bag_max_backward%s", typeNames(p.Types[0]))
 	} else {
-		sums = to.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
-		sorted = &sums.sorting
+		s = to.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
 	}
 	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
 	to.run = func(r *run) {
@@ -151,21 +145,21 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
 		a.gradient.out = tensorOf(&r.args[5])
 		packs := a.gradient.packed(&a.grad, columns)
-		sorted.clear(r)
+		s.clear(r)
 		if a.bags.n > 0 {
 			var g geometry
-			a.keys, g = sorted.keysOf(r)
+			a.keys, g = s.keysOf(r)
 			none := fillArgs{n: uint64(count), words: a.kept}
-			launch(r, sorted.fill, threads(count), &none)
+			launch(r, s.fill, threads(count), &none)
 			launch(r, keys, g, &a)
 		}
-		sorted.sort(r)
-		if each != nil {
-			launchScatter(r, each, &bagMaxArgs{a, each.args(r)})
+		s.sort(r)
+		args := bagRowsArgs{a, s.args(r, packs)}
+		if most {
+			launch(r, maxKernel, threads(rows*((columns+scatterWidth-1)/scatterWidth)), &args)
 			return
 		}
-		args := bagRowsArgs{a, sums.args(r, packs)}
-		launchRows(r, sums, &args.rows, &args)
+		launchRows(r, s, &args.rows, &args)
 	}
 	return nil
 }

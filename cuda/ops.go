@@ -39,7 +39,7 @@ var Ops = []Op{
 		return append(names, "bags_check", "embedding_check")
 	}, buildEmbeddingBag},
 	{"embedding_bag_backward", func() []string {
-		names := append(rowsKernels(forTypes("embedding_bag_backward", floats)), sortKernels(forTypes("embedding_bag_max_backward", floats))...)
+		names := append(rowsKernels(forTypes("embedding_bag_backward", floats)), forTypes("embedding_bag_max_backward", floats)...)
 		return append(names, "bags_check", "bag_keys")
 	}, buildEmbeddingBagBackward},
 	{"embedding_bag_per_sample_weights_backward", func() []string {

@@ -181,8 +181,8 @@ func (s *scatter) args(r *run) scatterArgs {
 // launchScatter runs the op's kernels, whose arguments are args.
 func launchScatter[A any](r *run, s *scatter, args *A) {
 	groups := (s.columns + s.width - 1) / s.width
-	launch(r, s.hot, threads(s.destinations), args)
 	if s.slots > 1 {
+		launch(r, s.hot, threads(s.destinations), args)
 		launch(r, s.hot+1, blocks((s.slots*groups+blockThreads-1)/blockThreads, 2048), args)
 		launch(r, s.hot+2, blocks(s.slots*((s.columns+7)/8), 2048), args)
 	}

@@ -22,7 +22,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"embedding_bag.cu", "bag_chunk = 256", "bag_chunk = 512", "embedding_bag", "embedding_bag weight=f32[40,8] indices=i64[2,900] mode=sum bounds=skip"},
 	{"embedding_bag.cu", "v > best ||", "v >= best ||", "embedding_bag", "embedding_bag weight=f32[4,8] indices=i64[2,30] mode=max chosen=i64 bounds=skip"},
 	{"embedding_bag_backward.cu", "keeps && a.mode == bag_mean_", "a.mode == bag_mean_", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[4,8] indices=i64[4,30] grad_weight=f32[4,8] padding_idx=1"},
-	{"scatter.cuh", "count[j] == scatter_chunk", "count[j] == 2 * scatter_chunk", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[1800,8] indices=i64[1800,2] grad_weight=f32[2,8] mode=max chosen=i64"},
+	{"embedding_bag_backward.cu", "count[j] == row_chunk", "count[j] == 2 * row_chunk", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[1800,8] indices=i64[1800,2] grad_weight=f32[2,8] mode=max chosen=i64"},
 	{"float8.cuh", "abs_(rint_(v *", "abs_(trunc_(v *", "quantize", "quantize_per_tensor x=f32[400] zero_point=none q=f8e4m3 qmin=-448 qmax=448"},
 	{"float8.cuh", "if (e == 0) return", "if (e < 0) return", "dequantize", "dequantize_per_tensor q=f8e5m2[4000] y=f32 zero_point=none qmin=-448 qmax=448"},
 	{"packed.cuh", "code > 7", "code > 8", "packed", "dequantize_per_tensor q=s4[33] y=f32 qmin=-8 qmax=7"},

@@ -1,5 +1,4 @@
 #include "rows.cuh"
-#include "scatter.cuh"
 #include "sort.cuh"
 
 struct BagBackwardArgs {
@@ -48,43 +47,50 @@ template <class Element> struct BagBackward {
   }
 };
 
-struct BagMaxArgs : BagBackwardArgs {
-  Scatter scatter;
-};
-
 // With mode=max a bag's gradient goes to the positions that its elements came
-// from.
-template <class S> struct BagMaxBackward {
-  typedef BagMaxArgs Args;
+// from: each column of a row has chunks of its own. A thread sums 4 columns.
+template <class S> DEVICE void bag_max_backward(const BagRowsArgs &a) {
   typedef typename Compute<S>::type T;
-  typedef i64 Place;
-  struct Item {
-    i64 row; // the first element of a row of grad
-    u32 source;
-  };
-  static constexpr i32 LISTS = 1, WIDTH = 4;
-  static constexpr bool BY_COLUMN = true, SPARSE = true;
-
-  static DEVICE Place place(const Args &, i64 row) { return row; }
-  static DEVICE i64 key(const Args &, Place row, i32) { return row; }
-  static DEVICE Item item(const Args &a, u32 source, i32) { return {a.bag[source] * a.scatter.columns, source}; }
-  static DEVICE void load(const Args &a, const Item &item, i64 column, i32 n, T (&term)[WIDTH]) {
+  const i32 W = 4;
+  const Rows &r = a.rows;
+  const i64 groups = (r.columns + W - 1) / W;
+  for (i64 w = thread_number(); w < r.rows * groups; w += thread_count()) {
+    const i64 row = div_(w, groups), column = (w - row * groups) * W;
+    const i32 n = r.columns - column < W ? (i32)(r.columns - column) : W;
+    const u32 start = r.start[row], stop = r.stop[row];
+    Fold<T> chunks[W];
+    T sum[W] = {};
+    i32 count[W] = {};
+    for (u32 i = start; i < stop; i++) {
+      const u32 source = r.source[i];
+      const i64 from = a.bag[source] * r.columns + column;
 #pragma unroll
-    for (i32 j = 0; j < WIDTH; j++) term[j] = j < n ? get<S>(a.grad, item.row + column + j) : (T)0;
-  }
-  static DEVICE bool has(const Args &a, const Item &item, i64 column) {
-    return element<i64>(a.chosen, item.row + column) == (i64)item.source;
-  }
-  static DEVICE void store(const Args &a, i64 row, i64 column, i32 n, u32 count, T (&sum)[WIDTH]) {
-    const i64 at = row * a.scatter.columns + column;
+      for (i32 j = 0; j < W; j++) {
+        if (j >= n || element<i64>(a.chosen, from + j) != (i64)source) continue;
+        if (count[j] == row_chunk) {
+          chunks[j].add(sum[j]);
+          sum[j] = 0;
+          count[j] = 0;
+        }
+        sum[j] += get<S>(a.grad, from + j);
+        count[j]++;
+      }
+    }
+#pragma unroll
+    for (i32 j = 0; j < W; j++) {
+      if (chunks[j].n == 0) continue;
+      chunks[j].add(sum[j]);
+      sum[j] = chunks[j].sum();
+    }
+    const i64 to = row * r.columns + column;
     if (a.gradient.packs)
-      store_gradient<S, true>(a.gradient, at, n, count, sum);
+      store_gradient<S, true>(a.gradient, to, n, stop - start, sum);
     else
-      store_gradient<S, false>(a.gradient, at, n, count, sum);
+      store_gradient<S, false>(a.gradient, to, n, stop - start, sum);
   }
-};
+}
 
 #define EMBEDDING_BAG_BACKWARD(S)                         \
   ROW_KERNELS(embedding_bag_backward_##S, BagBackward<S>) \
-  SCATTER_KERNELS(embedding_bag_max_backward_##S, BagMaxBackward<S>)
+  KERNEL(embedding_bag_max_backward_##S, BagRowsArgs) { bag_max_backward<S>(a); }
 EACH_FLOAT(EMBEDDING_BAG_BACKWARD)

@@ -22,6 +22,17 @@ template <class Job> struct Merge {
     at[k] = to;
     head[k] = to < stop[k] ? source[to] : none;
   }
+  // How many contributions a destination has.
+  static DEVICE u32 count(const typename Job::Args &a, i64 destination) {
+    const typename Job::Place place = Job::place(a, destination);
+    u32 n = 0;
+#pragma unroll
+    for (i32 k = 0; k < Job::LISTS; k++) {
+      i64 key = Job::key(a, place, k);
+      n += a.scatter.stop[key] - a.scatter.start[key];
+    }
+    return n;
+  }
   DEVICE u32 count() const {
     u32 n = 0;
 #pragma unroll

@@ -4,7 +4,6 @@
 // passes. In a pass, every block orders a tile of pairs in shared memory and
 // asks the tiles before it how many keys of each digit they have.
 #include "rows.cuh"
-#include "scatter.cuh"
 #include "sort.cuh"
 
 const i32 sort_warps = sort_threads / 32;
@@ -191,6 +190,12 @@ template <i32 ROUNDS, bool OR> DEVICE void sort_pass(const SortArgs &a) {
 KERNEL_FIT(sort_pass_4, SortArgs, 4) { sort_pass<4, false>(a); }
 KERNEL_FIT(sort_pass_16, SortArgs, 3) { sort_pass<16, false>(a); }
 
+struct RunArgs {
+  i64 n, limit;
+  const u32 *keys;
+  u32 *start, *stop;
+};
+
 // Where each key's run of equal keys starts and stops; keys that do not occur
 // keep the 0, 0 that fill has put there.
 KERNEL(sort_runs, RunArgs) {
@@ -229,6 +234,12 @@ KERNEL(rows_find, Rows) {
     a.heads[atomicAdd(a.found + 2, 1u)] = slot;
   }
 }
+
+struct FillArgs {
+  i64 n;
+  u32 *words;
+  u32 value, pad;
+};
 
 // words is aligned for packs.
 KERNEL(fill, FillArgs) {
