@@ -126,8 +126,8 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 	a := embeddingBackwardArgs{
 		n: tensor.NumElements(p.Shapes[1]), padding: p.Int("padding_idx"), gradient: gradientOf(p),
 	}
-	if a.n > limit32 || rows > limit32 {
-		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, rows, int64(limit32))
+	if a.n > limit32 || max(rows, columns) > limit32 {
+		return fmt.Errorf("has %d indices, %d rows and %d columns; CUDA takes up to %d", a.n, rows, columns, int64(limit32))
 	}
 	keys := to.kernel("embedding_keys")
 	s := to.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[0]))
@@ -142,7 +142,7 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 		s.clear(r)
 		if a.n > 0 {
 			var g geometry
-			a.keys, g = s.keysOf(r)
+			a.keys, g = s.keysOf(r, 1)
 			launch(r, keys, g, &a)
 		}
 		s.sort(r)

@@ -121,8 +121,8 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], count, rows), gradient: gradientOf(p),
 		mode: bagMode(p), weighted: boolArg(p.Types[3] != tensor.None),
 	}
-	if a.bags.n > limit32 || rows > limit32 || count > limit32 {
-		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
+	if max(a.bags.n, rows, columns, count) > limit32 {
+		return fmt.Errorf("has %d indices, %d rows, %d columns and %d bags; CUDA takes up to %d", a.bags.n, rows, columns, count, int64(limit32))
 	}
 	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
 	most := p.Word("mode") == "max"
@@ -148,7 +148,7 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		s.clear(r)
 		if a.bags.n > 0 {
 			var g geometry
-			a.keys, g = s.keysOf(r)
+			a.keys, g = s.keysOf(r, 1)
 			none := fillArgs{n: uint64(count), words: a.kept}
 			launch(r, s.fill, threads(count), &none)
 			launch(r, keys, g, &a)

@@ -1,12 +1,15 @@
 package cuda
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // rowsArgs is struct Rows.
 type rowsArgs struct {
 	rows, columns                                           int64
 	source, start, stop, found, chunks, single, heads, sums uint64
-	chunkBlocks, lanes, each, _                             int32
+	chunkBlocks, logLanes, each, _                          int32
 }
 
 const (
@@ -58,7 +61,7 @@ func (s *rowSums) args(r *run, packs bool) rowsArgs {
 	a := rowsArgs{
 		rows: s.rows, columns: s.columns, source: s.source(r), start: r.at(s.start), stop: r.at(s.start + 4*s.keys),
 		found: r.at(s.found), chunks: r.at(s.chunks), single: r.at(s.single), heads: r.at(s.heads), sums: r.at(s.sums),
-		lanes: int32(lanes), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
+		logLanes: int32(bits.Len64(uint64(lanes)) - 1), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
 	}
 	units := (s.slots + s.singles) * ((s.columns + warpLanes - 1) / warpLanes)
 	a.chunkBlocks = int32(min(listBlocks, (units*warpLanes+blockThreads-1)/blockThreads))

@@ -45,7 +45,7 @@ type scatterArgs struct {
 const (
 	foundWords   = 3
 	sortDigits   = 256
-	sortCount    = 4 * 256 // what a block counts at once
+	countAtOnce  = 4
 	countBlocks  = 1056
 	sortMany     = 1 << 17 // from so many positions on, a thread sorts sortLong of them, else sortShort
 	sortShort    = 4
@@ -100,9 +100,11 @@ func (s *sorting) clear(r *run) {
 	launch(r, s.fill, threads(int64(zeros.n)/16), &zeros)
 }
 
-// keysOf returns struct Keys for a kernel that makes keys, and their blocks.
-func (s *sorting) keysOf(r *run) (keysArgs, geometry) {
-	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks((s.positions+sortCount-1)/sortCount, countBlocks)
+// keysOf returns struct Keys for a kernel that makes keys, of which a thread
+// makes some at once, and its blocks.
+func (s *sorting) keysOf(r *run, atOnce int64) (keysArgs, geometry) {
+	n := blockThreads * atOnce
+	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks((s.positions+n-1)/n, countBlocks)
 }
 
 // source is where the sorted positions are: the last pass wrote them.
@@ -162,7 +164,7 @@ var scatterKernels = []string{"hot", "chunks", "fold", "store"}
 func (s *scatter) sort(r *run) {
 	s.clear(r)
 	if s.positions > 0 {
-		keys, g := s.keysOf(r)
+		keys, g := s.keysOf(r, countAtOnce)
 		a := countArgs{counts: keys, keys: keys.keys, n: s.positions}
 		a.counts.keys = 0
 		launch(r, s.count, g, &a)

@@ -12,7 +12,7 @@ struct EmbeddingBackwardArgs {
 // The key of a position is its row; positions that do not count come last.
 KERNEL(embedding_keys, EmbeddingBackwardArgs) {
   const i64 rows = a.rows.rows;
-  put_keys(a.keys, a.n, [&](i64 i) {
+  put_keys<1>(a.keys, a.n, [&](i64 i) {
     i64 row = index_at(a.indices, i);
     return in_bounds(row, rows) && row != a.padding ? (u32)row : (u32)rows;
   });

@@ -13,7 +13,7 @@ struct BagBackwardArgs {
 
 // The key of a position is its row; positions that do not count come last.
 KERNEL(bag_keys, BagBackwardArgs) {
-  put_keys(a.keys, a.bags.n, [&](i64 i) {
+  put_keys<1>(a.keys, a.bags.n, [&](i64 i) {
     i64 bag = bag_of(a.bags, i), row = index_at(a.bags.indices, i);
     bool keeps = bag < a.bags.count && bag_keeps(a.bags, row);
     a.bag[i] = (u32)bag;

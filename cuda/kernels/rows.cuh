@@ -17,6 +17,8 @@ const i32 warp_lanes = 32;
 const i32 row_threads = 256;
 const u32 all_lanes = 0xffffffffu;
 
+DEVICE u32 min_(u32 a, u32 b) { return a < b ? a : b; }
+
 // A chunk of a row that has several.
 struct RowChunk {
   u32 row, number;
@@ -32,7 +34,7 @@ struct Rows {
   u32 *heads; // rows of several chunks: which is the first
   void *sums; // [chunks][columns], in the compute type
   i32 chunk_blocks; // the first blocks, which sum what is in the lists
-  i32 lanes, each; // of the others a warp has so many lanes a row (a power of 2), and takes each rows
+  i32 log_lanes, each; // of the others a warp has so many lanes a row, and takes each rows
   i32 pad;
 };
 
@@ -51,7 +53,7 @@ template <class T> struct RowItem {
 template <class Job, bool PACKS, i32 W>
 DEVICE Pack<typename Job::S, W> fetch_row(const typename Job::Args &a, u32 row, i64 column) {
   typedef typename Job::S S;
-  const i64 at = row * a.rows.columns + column;
+  const i64 at = (i64)((u64)row * (u32)a.rows.columns) + column;
   if (PACKS) return *(const Pack<S, W> *)((const S *)a.grad.data + at);
   Pack<S, W> one;
   one.v[0] = element<S>(a.grad, at);
@@ -68,31 +70,30 @@ DEVICE void add_row(const typename Job::Args &a, const Pack<typename Job::S, W> 
 }
 
 // Sums up to a chunk of sources, left to right from +0. Called by a whole warp.
+// What would lie behind the last source, or column, is another one: loads that
+// depend on nothing are on their way together.
 template <class Job, bool PACKS, i32 W, class T>
 DEVICE void sum_sources(const typename Job::Args &a, const u32 *source, u32 count, i64 column, T (&sum)[W]) {
   const i32 lane = threadIdx.x % warp_lanes;
   const i32 ahead = PACKS ? 64 / sizeof(T) : 1; // what may lie anywhere is long code
-  const bool here = column < a.rows.columns;
+  const i64 from = column < a.rows.columns ? column : 0;
 #pragma unroll
   for (i32 j = 0; j < W; j++) sum[j] = 0;
-  RowItem<T> next = {};
-  if (lane < count) next = Job::item(a, source[lane]);
+  RowItem<T> next = Job::item(a, source[min_(lane, count - 1)]);
 #pragma unroll 1
   for (u32 first = 0; first < count; first += warp_lanes) {
     const RowItem<T> item = next;
-    if (first + warp_lanes + lane < count) next = Job::item(a, source[first + warp_lanes + lane]);
+    next = Job::item(a, source[min_(first + warp_lanes + lane, count - 1)]);
 #pragma unroll 1
-    for (i32 from = 0; from < warp_lanes; from += ahead) {
+    for (i32 some = 0; some < warp_lanes; some += ahead) {
       Pack<typename Job::S, W> raw[ahead];
 #pragma unroll
-      for (i32 i = 0; i < ahead; i++) {
-        u32 row = __shfl_sync(all_lanes, item.row, from + i);
-        if (here && first + from + i < count) raw[i] = fetch_row<Job, PACKS, W>(a, row, column);
-      }
+      for (i32 i = 0; i < ahead; i++)
+        raw[i] = fetch_row<Job, PACKS, W>(a, __shfl_sync(all_lanes, item.row, some + i), from);
 #pragma unroll
       for (i32 i = 0; i < ahead; i++) {
-        T factor = Job::SCALED ? __shfl_sync(all_lanes, item.factor, from + i) : 0;
-        if (first + from + i < count) add_row<Job>(a, raw[i], factor, sum);
+        T factor = Job::SCALED ? __shfl_sync(all_lanes, item.factor, some + i) : 0;
+        if (first + some + i < count) add_row<Job>(a, raw[i], factor, sum);
       }
     }
   }
@@ -127,30 +128,35 @@ template <class Job, bool PACKS> DEVICE void sum_lists(const typename Job::Args 
   }
 }
 
-// Sums and stores the rows that have a few sources, or none.
+// Sums and stores the rows that have a few sources, or none. A warp takes rows
+// side by side where they are short, and then others far away: neighbours tend
+// to have as many sources.
 template <class Job, bool PACKS> DEVICE void sum_few(const typename Job::Args &a) {
   typedef typename Job::S S;
   typedef typename Compute<S>::type T;
   const i32 W = PACKS ? 4 : 1, ahead = !PACKS ? 1 : sizeof(T) == 4 ? 3 : 2;
   const Rows &r = a.rows;
-  const i32 lane = threadIdx.x % warp_lanes, side = warp_lanes / r.lanes; // rows side by side
-  const i64 first = (thread_number() / warp_lanes - (i64)r.chunk_blocks * (row_threads / warp_lanes)) * r.each;
-  if (first >= r.rows) return;
+  const i32 lane = threadIdx.x % warp_lanes, log_side = 5 - r.log_lanes, side = 1 << log_side;
+  const i32 sub = lane >> r.log_lanes, part = lane & ((1 << r.log_lanes) - 1), step = W << r.log_lanes;
+  const i64 warp = thread_number() / warp_lanes - (i64)r.chunk_blocks * (row_threads / warp_lanes);
+  const i64 warps = (r.rows + r.each - 1) / r.each;
+  if (warp >= warps) return;
   // A lane asks what one of the rows has, for all.
+  const i64 mine = ((warp + (lane >> log_side) * warps) << log_side) + (lane & (side - 1));
   u32 start = 0, count = 0;
   RowItem<T> head = {};
-  if (lane < r.each && first + lane < r.rows) {
-    start = r.start[first + lane], count = r.stop[first + lane] - start;
+  if (lane < r.each && mine < r.rows) {
+    start = r.start[mine], count = r.stop[mine] - start;
     if (count > 0) head = Job::item(a, r.source[start]);
   }
   for (i32 i = 0; i < r.each; i += side) {
-    const i32 from = i + lane / r.lanes;
+    const i32 from = i + sub;
+    const i64 row = ((warp + (i >> log_side) * warps) << log_side) + sub;
     const u32 at = __shfl_sync(all_lanes, start, from), n = __shfl_sync(all_lanes, count, from);
     RowItem<T> begin = {__shfl_sync(all_lanes, head.row, from), 0};
     if (Job::SCALED) begin.factor = __shfl_sync(all_lanes, head.factor, from);
-    if (first + from >= r.rows || n > few_sources) continue;
-    const i32 step = r.lanes * W;
-    for (i64 column = lane % r.lanes * W; column < r.columns; column += step * ahead) {
+    if (row >= r.rows || n > few_sources) continue;
+    for (i64 column = part * W; column < r.columns; column += step * ahead) {
       T sum[ahead][W];
 #pragma unroll
       for (i32 k = 0; k < ahead; k++) {
@@ -161,18 +167,19 @@ template <class Job, bool PACKS> DEVICE void sum_few(const typename Job::Args &a
       for (u32 s = 0; s < n; s++) {
         Pack<S, W> raw[ahead];
 #pragma unroll
-        for (i32 k = 0; k < ahead; k++)
-          if (column + k * step < r.columns) raw[k] = fetch_row<Job, PACKS, W>(a, item.row, column + k * step);
+        for (i32 k = 0; k < ahead; k++) { // as in sum_sources
+          const i64 there = column + k * step;
+          raw[k] = fetch_row<Job, PACKS, W>(a, item.row, there < r.columns ? there : column);
+        }
         T factor = item.factor;
         if (s + 1 < n) item = Job::item(a, r.source[at + s + 1]);
 #pragma unroll
-        for (i32 k = 0; k < ahead; k++)
-          if (column + k * step < r.columns) add_row<Job>(a, raw[k], factor, sum[k]);
+        for (i32 k = 0; k < ahead; k++) add_row<Job>(a, raw[k], factor, sum[k]);
       }
 #pragma unroll
       for (i32 k = 0; k < ahead; k++) {
-        i64 to = column + k * step;
-        if (to < r.columns) store_gradient<S, PACKS>(a.gradient, (first + from) * r.columns + to, W, n, sum[k]);
+        const i64 there = column + k * step;
+        if (there < r.columns) store_gradient<S, PACKS>(a.gradient, row * r.columns + there, W, n, sum[k]);
       }
     }
   }

@@ -26,7 +26,7 @@ struct CountArgs {
 
 // Counts the digits of keys that another kernel has made.
 KERNEL(sort_count, CountArgs) {
-  put_keys(a.counts, a.n, [&](i64 i) { return a.keys[i]; });
+  put_keys<4>(a.counts, a.n, [&](i64 i) { return a.keys[i]; });
 }
 
 const u32 whole_warp = 0xffffffffu;
