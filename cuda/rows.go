@@ -7,27 +7,28 @@ import (
 
 // rowsArgs is struct Rows.
 type rowsArgs struct {
-	rows, columns                                           int64
-	source, start, stop, found, chunks, single, heads, sums uint64
-	chunkBlocks, logLanes, each, _                          int32
+	rows, columns                                             int64
+	source, start, stop, found, chunks, single, several, sums uint64
+	chunkBlocks, logLanes, each, _                            int32
 }
 
 const (
 	fewSources = 8   // a row with more is in a list
 	listBlocks = 528 // at most so many sum what is in the lists
 	warpLanes  = 32
-	rowsAtOnce = 8 // what a warp takes one after the other
+	rowPart    = 16 // bytes of an entry of a list
+	rowsAtOnce = 8  // what a warp takes one after the other
 )
 
 // rowSums plans sums of rows of a gradient in Chunk order: a sort of sources by
 // the row that they go to, then the kernels of rows.cuh.
 type rowSums struct {
 	sorting
-	rows, columns         int64
-	find, sum             int // kernels; behind sum there is fold
-	chunks, single, heads int64
-	sums                  int64
-	slots, singles        int64
+	rows, columns           int64
+	find, sum               int // kernels; behind sum there is fold
+	chunks, single, several int64
+	sums                    int64
+	slots, singles          int64
 }
 
 var rowKernels = []string{"sums", "fold"}
@@ -43,7 +44,7 @@ func (to *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums 
 	}
 	// As many as a row can have with so many sources: see scatterOf.
 	s.slots, s.singles = sources/(scatterChunk/2), min(rows, sources/fewSources)
-	s.chunks, s.single, s.heads = to.reserve(s.slots*8), to.reserve(s.singles*4), to.reserve(s.slots*4)
+	s.chunks, s.single, s.several = to.reserve(s.slots*rowPart), to.reserve(s.singles*rowPart), to.reserve(s.slots*rowPart)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s
 }
@@ -60,7 +61,7 @@ func (s *rowSums) args(r *run, packs bool) rowsArgs {
 	}
 	a := rowsArgs{
 		rows: s.rows, columns: s.columns, source: s.source(r), start: r.at(s.start), stop: r.at(s.start + 4*s.keys),
-		found: r.at(s.found), chunks: r.at(s.chunks), single: r.at(s.single), heads: r.at(s.heads), sums: r.at(s.sums),
+		found: r.at(s.found), chunks: r.at(s.chunks), single: r.at(s.single), several: r.at(s.several), sums: r.at(s.sums),
 		logLanes: int32(bits.Len64(uint64(lanes)) - 1), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
 	}
 	units := (s.slots + s.singles) * ((s.columns + warpLanes - 1) / warpLanes)

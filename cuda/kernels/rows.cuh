@@ -19,9 +19,10 @@ const u32 all_lanes = 0xffffffffu;
 
 DEVICE u32 min_(u32 a, u32 b) { return a < b ? a : b; }
 
-// A chunk of a row that has several.
-struct RowChunk {
-  u32 row, number;
+// An entry of a list, read at once: of a row, count sources from at on; or its
+// count sources in chunks from at on.
+struct alignas(16) RowPart {
+  u32 row, at, count, pad;
 };
 
 struct Rows {
@@ -29,9 +30,9 @@ struct Rows {
   const u32 *source; // sorted sources
   const u32 *start, *stop; // the run of each row
   u32 *found; // how many are in each of three lists; 0 at first
-  RowChunk *chunks; // of rows of several, side by side
-  u32 *single; // rows of one chunk, but of more than a few sources
-  u32 *heads; // rows of several chunks: which is the first
+  RowPart *chunks; // of rows of several, side by side
+  RowPart *single; // rows of one chunk, but of more than a few sources
+  RowPart *several; // rows of several chunks
   void *sums; // [chunks][columns], in the compute type
   i32 chunk_blocks; // the first blocks, which sum what is in the lists
   i32 log_lanes, each; // of the others a warp has so many lanes a row, and takes each rows
@@ -110,17 +111,12 @@ template <class Job, bool PACKS> DEVICE void sum_lists(const typename Job::Args 
   for (i64 w = thread_number() / warp_lanes; w < all * groups; w += warps) {
     u32 slot = (u32)div_(w, groups);
     i64 column = (w - slot * groups) * wide + threadIdx.x % warp_lanes * W;
-    RowChunk chunk = {0, 0};
-    if (slot < chunks)
-      chunk = r.chunks[slot];
-    else
-      chunk.row = r.single[slot - chunks];
-    u32 at = r.start[chunk.row] + chunk.number * row_chunk, count = r.stop[chunk.row] - at;
+    const RowPart p = slot < chunks ? r.chunks[slot] : r.single[slot - chunks];
     T sum[W];
-    sum_sources<Job, PACKS>(a, r.source + at, count < row_chunk ? count : row_chunk, column, sum);
+    sum_sources<Job, PACKS>(a, r.source + p.at, p.count, column, sum);
     if (column >= r.columns) continue;
     if (slot >= chunks) {
-      store_gradient<S, PACKS>(a.gradient, chunk.row * r.columns + column, W, count, sum);
+      store_gradient<S, PACKS>(a.gradient, p.row * r.columns + column, W, p.count, sum);
       continue;
     }
 #pragma unroll
@@ -205,13 +201,13 @@ template <class Job> DEVICE void fold_rows(const typename Job::Args &a) {
   const i64 groups = (r.columns + wide - 1) / wide, work = r.found[2] * groups;
   for (i64 w = blockIdx.x; w < work; w += gridDim.x) {
     const i64 which = div_(w, groups), column = (w - which * groups) * wide + place;
-    const u32 slot = r.heads[which], row = r.chunks[slot].row;
-    const u32 count = r.stop[row] - r.start[row], chunks = (count - 1) / row_chunk + 1;
+    const RowPart p = r.several[which];
+    const u32 chunks = (p.count - 1) / row_chunk + 1;
     u32 each = 1;
     while (each * trees < chunks) each *= 2;
     const u32 lo = line * each, hi = lo + each < chunks ? lo + each : chunks;
     const bool here = column < r.columns && lo < chunks;
-    if (here) shared[line][place] = fold_sums((const T *)r.sums + slot * r.columns + column, r.columns, lo, hi);
+    if (here) shared[line][place] = fold_sums((const T *)r.sums + p.at * r.columns + column, r.columns, lo, hi);
     __syncthreads();
     for (i32 step = 1; step < trees; step *= 2) {
       if (here && line % (2 * step) == 0 && (line + step) * each < chunks)
@@ -219,7 +215,7 @@ template <class Job> DEVICE void fold_rows(const typename Job::Args &a) {
       __syncthreads();
     }
     T sum[1] = {shared[0][place]};
-    if (here && line == 0) store_gradient<S, false>(a.gradient, row * r.columns + column, 1, count, sum);
+    if (here && line == 0) store_gradient<S, false>(a.gradient, p.row * r.columns + column, 1, p.count, sum);
     __syncthreads();
   }
 }

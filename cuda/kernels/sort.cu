@@ -223,15 +223,16 @@ KERNEL(sort_runs, RunArgs) {
 // Lists rows with more than a few sources.
 KERNEL(rows_find, Rows) {
   for (i64 row = thread_number(); row < a.rows; row += thread_count()) {
-    u32 count = a.stop[row] - a.start[row];
+    const u32 start = a.start[row], count = a.stop[row] - start;
     if (count <= few_sources) continue;
     if (count <= row_chunk) {
-      a.single[atomicAdd(a.found + 1, 1u)] = (u32)row;
+      a.single[atomicAdd(a.found + 1, 1u)] = {(u32)row, start, count, 0};
       continue;
     }
-    u32 chunks = (count - 1) / row_chunk + 1, slot = atomicAdd(a.found, chunks);
-    for (u32 i = 0; i < chunks; i++) a.chunks[slot + i] = {(u32)row, i};
-    a.heads[atomicAdd(a.found + 2, 1u)] = slot;
+    const u32 chunks = (count - 1) / row_chunk + 1, slot = atomicAdd(a.found, chunks);
+    for (u32 i = 0; i < chunks; i++)
+      a.chunks[slot + i] = {(u32)row, start + i * row_chunk, min_(row_chunk, count - i * row_chunk), 0};
+    a.several[atomicAdd(a.found + 2, 1u)] = {(u32)row, slot, count, 0};
   }
 }
 
