@@ -17,7 +17,7 @@ const (
 	listBlocks = 528 // at most so many sum what is in the lists
 	warpLanes  = 32
 	rowPart    = 16 // bytes of an entry of a list
-	rowsAtOnce = 8  // what a warp takes one after the other
+	rowsAtOnce = 4  // what a warp takes one after the other
 )
 
 // rowSums plans sums of rows of a gradient in Chunk order: a sort of sources by

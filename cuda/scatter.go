@@ -8,7 +8,8 @@ import (
 
 type sortArgs struct {
 	n                    int64
-	keys, values         uint64
+	keys, pairs          uint64
+	pairsOut             uint64
 	keysOut, valuesOut   uint64
 	totals, tiles, taken uint64
 	pass, _              int32
@@ -60,7 +61,7 @@ const (
 type sorting struct {
 	positions, keys             int64       // keys: those that name a run; others are as large
 	count, pass, runs, fill     int         // kernels
-	pairs                       [2][2]int64 // offsets: two buffers of keys and values
+	pairs                       [2][2]int64 // offsets: two buffers of keys and values, or of pairs of them
 	tiles, totals, taken, start int64
 	found                       int64 // words for what is found among the runs; foundWords are 0 at first
 	passes, tileSize            int64
@@ -116,14 +117,16 @@ func (s *sorting) sort(r *run) {
 	if s.positions == 0 {
 		return
 	}
+	last := s.pairs[s.passes%2]
 	a := sortArgs{n: s.positions, keys: s.keysAt(r), totals: r.at(s.totals), tiles: r.at(s.tiles), taken: r.at(s.taken)}
 	for pass := range s.passes {
-		to := s.pairs[(pass+1)%2]
-		a.pass, a.keysOut, a.valuesOut = int32(pass), r.at(to[0]), r.at(to[1])
+		if a.pass, a.pairsOut = int32(pass), r.at(s.pairs[(pass+1)%2][0]); pass == s.passes-1 {
+			a.pairsOut, a.keysOut, a.valuesOut = 0, r.at(last[0]), r.at(last[1])
+		}
 		launch(r, s.pass, blocks(s.tileCount(), math.MaxInt32), &a)
-		a.keys, a.values = a.keysOut, a.valuesOut
+		a.pairs = a.pairsOut
 	}
-	runs := runArgs{n: s.positions, limit: s.keys, keys: a.keys, start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
+	runs := runArgs{n: s.positions, limit: s.keys, keys: a.keysOut, start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
 	launch(r, s.runs, threads(s.positions/4), &runs)
 }
 

@@ -8,9 +8,13 @@
 
 const i32 sort_warps = sort_threads / 32;
 
+typedef Pack<u32, 2> Pair; // a key and a position
+
 struct SortArgs {
   i64 n;
-  const u32 *keys, *values; // values: null for 0, 1, 2, ...
+  const u32 *keys; // where pairs is null: keys of 0, 1, 2, ...
+  const Pair *pairs;
+  Pair *pairs_out; // or, where null, apart:
   u32 *keys_out, *values_out;
   u32 *totals; // [passes][digits]: how often each occurs
   u64 *tiles; // [tiles][digits]: what a tile tells those behind it, 0 at first
@@ -100,44 +104,42 @@ DEVICE u32 ask_tiles(const SortArgs &a, u32 tile, i32 digit) {
 }
 
 // Sorts a tile of ROUNDS keys a thread. A warp takes consecutive keys, 32 a round.
-template <i32 ROUNDS, bool OR> DEVICE void sort_pass(const SortArgs &a) {
+template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   const i32 size = ROUNDS * sort_threads, warp = threadIdx.x / 32, lane = threadIdx.x % 32, digit = threadIdx.x;
-  __shared__ u32 pairs[2][size];
+  __shared__ Pair ordered[size];
   __shared__ u32 next[sort_warps][digits]; // how many keys a warp has; then where they go
   __shared__ u32 shift[digits]; // from a place in the tile to one among all
   __shared__ u32 sums[2][sort_warps];
   __shared__ u32 taken;
-  u32(*mask)[digits] = (u32(*)[digits])pairs[0];
   if (threadIdx.x == 0) taken = atomicAdd(a.taken + a.pass, 1u);
 #pragma unroll
   for (i32 w = 0; w < sort_warps; w++) next[w][digit] = 0;
-  if (OR) {
-#pragma unroll
-    for (i32 w = 0; w < sort_warps; w++) mask[w][digit] = 0;
-  }
   __syncthreads();
   const u32 tile = taken;
   const i64 from = (i64)tile * size;
   const i32 left = a.n - from < size ? (i32)(a.n - from) : size, first = warp * (32 * ROUNDS) + lane;
   // Behind the last key there are some of the last digit, which come last.
-  u32 key[ROUNDS], rank[ROUNDS];
+  Pair pair[ROUNDS];
+  u32 rank[ROUNDS];
+  if (a.pairs) {
 #pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) key[r] = first + r * 32 < left ? (a.keys + from)[first + r * 32] : whole_warp;
+    for (i32 r = 0; r < ROUNDS; r++) {
+      pair[r].v[0] = whole_warp;
+      if (first + r * 32 < left) pair[r] = (a.pairs + from)[first + r * 32];
+    }
+  } else {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      pair[r].v[0] = first + r * 32 < left ? (a.keys + from)[first + r * 32] : whole_warp;
+      pair[r].v[1] = (u32)from + first + r * 32;
+    }
+  }
 #pragma unroll
   for (i32 r = 0; r < ROUNDS; r++) {
-    u32 d = digit_of(key[r], a.pass);
-    u32 same;
-    if (OR) {
-      atomicOr(&mask[warp][d], 1u << lane);
-      __syncwarp();
-      same = mask[warp][d];
-    } else {
-      same = same_digit(d);
-    }
+    u32 d = digit_of(pair[r].v[0], a.pass), same = same_digit(d);
     u32 &count = next[warp][d], before = count;
     __syncwarp();
     count = before + __popc(same);
-    if (OR) mask[warp][d] = 0;
     __syncwarp();
     rank[r] = before + __popc(same & ((1u << lane) - 1));
   }
@@ -155,40 +157,36 @@ template <i32 ROUNDS, bool OR> DEVICE void sort_pass(const SortArgs &a) {
     to += count[w];
   }
   __syncthreads();
-  u32 place[ROUNDS], value[ROUNDS];
 #pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) {
-    place[r] = next[warp][digit_of(key[r], a.pass)] + rank[r];
-    pairs[0][place[r]] = key[r];
-  }
-#pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) {
-    i32 i = first + r * 32;
-    value[r] = (u32)from + i;
-    if (a.values && i < left) value[r] = (a.values + from)[i];
-  }
+  for (i32 r = 0; r < ROUNDS; r++) ordered[next[warp][digit_of(pair[r].v[0], a.pass)] + rank[r]] = pair[r];
   u32 before;
   if (tile > 0)
     before = ask_tiles(a, tile, digit);
   else
     before = scan_block(sums[1], a.totals[a.pass * digits + digit]);
   *said = tile_says(a, true, before + total);
-#pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) pairs[1][place[r]] = value[r];
   shift[digit] = before - begin;
   __syncthreads();
+  if (a.pairs_out) {
 #pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) {
-    i32 i = r * sort_threads + threadIdx.x;
-    if (i >= left) continue;
-    u32 k = pairs[0][i], to = shift[digit_of(k, a.pass)] + i;
-    a.keys_out[to] = k;
-    a.values_out[to] = pairs[1][i];
+    for (i32 r = 0; r < ROUNDS; r++) {
+      const i32 i = r * sort_threads + threadIdx.x;
+      const Pair p = ordered[i];
+      if (i < left) a.pairs_out[shift[digit_of(p.v[0], a.pass)] + i] = p;
+    }
+  } else {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      const i32 i = r * sort_threads + threadIdx.x;
+      const Pair p = ordered[i];
+      const u32 to = shift[digit_of(p.v[0], a.pass)] + i;
+      if (i < left) a.keys_out[to] = p.v[0], a.values_out[to] = p.v[1];
+    }
   }
 }
 
-KERNEL_FIT(sort_pass_4, SortArgs, 4) { sort_pass<4, false>(a); }
-KERNEL_FIT(sort_pass_16, SortArgs, 3) { sort_pass<16, false>(a); }
+KERNEL_FIT(sort_pass_4, SortArgs, 4) { sort_pass<4>(a); }
+KERNEL_FIT(sort_pass_16, SortArgs, 3) { sort_pass<16>(a); }
 
 struct RunArgs {
   i64 n, limit;
