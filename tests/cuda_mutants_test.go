@@ -18,7 +18,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"rows.cuh", "row_chunk = 256", "row_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
 	{"rows.cuh", "__shfl_sync(all_lanes, count, from)", "count", "embedding_backward,sort", "embedding_backward grad_output=f32[30,8] indices=i64[30] grad_weight=f32[9,8]"},
 	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
-	{"sort.cu", "value[r] = (u32)from + i", "value[r] = i", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[2,8]"},
+	{"sort.cu", "v[1] = (u32)from + first", "v[1] = first", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[2,8]"},
 	{"embedding_bag.cu", "bag_chunk = 256", "bag_chunk = 512", "embedding_bag", "embedding_bag weight=f32[40,8] indices=i64[2,900] mode=sum bounds=skip"},
 	{"embedding_bag.cu", "v > best ||", "v >= best ||", "embedding_bag", "embedding_bag weight=f32[4,8] indices=i64[2,30] mode=max chosen=i64 bounds=skip"},
 	{"embedding_bag_backward.cu", "keeps && a.mode == bag_mean_", "a.mode == bag_mean_", "embedding_bag_backward,embedding_bag,sort", "embedding_bag_backward grad_output=f32[4,8] indices=i64[4,30] grad_weight=f32[4,8] padding_idx=1"},
