@@ -1,4 +1,4 @@
-#include "rows.cuh"
+#include "embedding_rows.cuh"
 #include "sort.cuh"
 
 struct EmbeddingBackwardArgs {

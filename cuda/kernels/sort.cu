@@ -3,7 +3,7 @@
 // contributions in ascending source order. One kernel counts the digits of all
 // passes. In a pass, every block orders a tile of pairs in shared memory and
 // asks the tiles before it how many keys of each digit they have.
-#include "rows.cuh"
+#include "embedding_rows.cuh"
 #include "sort.cuh"
 
 const i32 sort_warps = sort_threads / 32;

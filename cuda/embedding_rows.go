@@ -21,7 +21,7 @@ const (
 )
 
 // rowSums plans sums of rows of a gradient in Chunk order: a sort of sources by
-// the row that they go to, then the kernels of rows.cuh.
+// the row that they go to, then the kernels of embedding_rows.cuh.
 type rowSums struct {
 	sorting
 	rows, columns           int64
