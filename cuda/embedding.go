@@ -22,11 +22,11 @@ type renormArgs struct {
 }
 
 type embeddingBackwardArgs struct {
-	scatter          scatterArgs
-	grad, indices    tensorArg
-	gradient         gradientArgs
-	keys             uint64
-	n, rows, padding int64
+	rows          rowsArgs
+	grad, indices tensorArg
+	gradient      gradientArgs
+	keys          keysArgs
+	n, padding    int64
 }
 
 // gradientArgs is struct Gradient.
@@ -38,6 +38,14 @@ type gradientArgs struct {
 // gradientOf has the attributes of a gradient, but for where it goes.
 func gradientOf(p *Problem) gradientArgs {
 	return gradientArgs{accumulate: boolArg(p.Bool("accumulate")), byFreq: boolArg(p.Bool("scale_grad_by_freq"))}
+}
+
+// packed notes, and returns, whether rows of the gradient and of what it is
+// summed from are whole packs.
+func (g *gradientArgs) packed(grad *tensorArg, columns int64) bool {
+	packs := grad.rank == 0 && g.out.rank == 0 && columns%scatterWidth == 0
+	g.packs = boolArg(packs)
+	return packs
 }
 
 // wholePacks gives a matrix rank 1 instead of 0 where its rows are not whole
@@ -117,26 +125,29 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 	to.Accumulator = to.Compute
 	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
 	a := embeddingBackwardArgs{
-		n: tensor.NumElements(p.Shapes[1]), rows: rows, padding: p.Int("padding_idx"), gradient: gradientOf(p),
+		n: tensor.NumElements(p.Shapes[1]), padding: p.Int("padding_idx"), gradient: gradientOf(p),
 	}
-	if a.n > limit32 || rows > limit32 {
-		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, rows, int64(limit32))
+	if a.n > limit32 || max(rows, columns) > limit32 {
+		return fmt.Errorf("has %d indices, %d rows and %d columns; CUDA takes up to %d", a.n, rows, columns, int64(limit32))
 	}
 	keys := to.kernel("embedding_keys")
-	s := to.scatterOf(a.n, rows, rows, columns, 1, "embedding_backward"+typeNames(p.Types[0]))
+	s := to.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[0]))
 	to.run = func(r *run) {
 		if rows == 0 || columns == 0 {
 			return
 		}
 		a := a
-		a.scatter, a.keys = s.args(r), s.keysAt(r)
 		a.grad, a.indices, a.gradient.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
-		a.gradient.packs = boolArg(a.grad.rank == 0 && a.gradient.out.rank == 0 && columns%scatterWidth == 0)
+		packs := a.gradient.packed(&a.grad, columns)
+		a.rows = s.args(r, packs)
+		s.clear(r)
 		if a.n > 0 {
-			launch(r, keys, threads(a.n), &a)
+			var g geometry
+			a.keys, g = s.keysOf(r, 1)
+			launch(r, keys, g, &a)
 		}
 		s.sort(r)
-		launchScatter(r, s, &a)
+		launchRows(r, s, &a.rows, &a)
 	}
 	return nil
 }

@@ -29,12 +29,17 @@ type bagWeightsArgs struct {
 }
 
 type bagBackwardArgs struct {
-	scatter               scatterArgs
 	bags                  bagsArgs
 	grad, factors, chosen tensorArg
 	gradient              gradientArgs
-	keys, bag, kept       uint64
+	keys                  keysArgs
+	bag, kept             uint64
 	mode, weighted        int32
+}
+
+type bagRowsArgs struct {
+	bagBackwardArgs
+	rows rowsArgs
 }
 
 // bagModes are the modes in the order of their codes.
@@ -117,15 +122,19 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], count, rows), gradient: gradientOf(p),
 		mode: bagMode(p), weighted: boolArg(p.Types[3] != tensor.None),
 	}
-	if a.bags.n > limit32 || rows > limit32 || count > limit32 {
-		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
+	if max(a.bags.n, rows, columns, count) > limit32 {
+		return fmt.Errorf("has %d indices, %d rows, %d columns and %d bags; CUDA takes up to %d", a.bags.n, rows, columns, count, int64(limit32))
 	}
 	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
-	job, taps := "embedding_bag_backward", int64(1)
-	if p.Word("mode") == "max" {
-		job, taps = "embedding_bag_max_backward", 0 // whose columns have chunks of their own, and no slots
+	most := p.Word("mode") == "max"
+	var s *rowSums
+	var maxKernel int
+	if most { // every column has chunks of its own: one kernel sums
+		s = &rowSums{sorting: to.sortingOf(a.bags.n, rows, 0), rows: rows, columns: columns}
+		maxKernel = to.kernel("embedding_bag_max_backward%s", typeNames(p.Types[0]))
+	} else {
+		s = to.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
 	}
-	s := to.scatterOf(a.bags.n, rows, rows, columns, taps, job+typeNames(p.Types[0]))
 	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
 	to.run = func(r *run) {
 		a := a
@@ -133,17 +142,25 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		if rows == 0 || columns == 0 {
 			return
 		}
-		a.scatter, a.keys, a.bag, a.kept = s.args(r), s.keysAt(r), r.at(bag), r.at(kept)
+		a.bag, a.kept = r.at(bag), r.at(kept)
 		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
 		a.gradient.out = tensorOf(&r.args[5])
-		a.gradient.packs = boolArg(a.grad.rank == 0 && a.gradient.out.rank == 0 && columns%scatterWidth == 0)
+		packs := a.gradient.packed(&a.grad, columns)
+		s.clear(r)
 		if a.bags.n > 0 {
+			var g geometry
+			a.keys, g = s.keysOf(r, 1)
 			none := fillArgs{n: uint64(count), words: a.kept}
 			launch(r, s.fill, threads(count), &none)
-			launch(r, keys, threads(a.bags.n), &a)
+			launch(r, keys, g, &a)
 		}
 		s.sort(r)
-		launchScatter(r, s, &a)
+		args := bagRowsArgs{a, s.args(r, packs)}
+		if most {
+			launch(r, maxKernel, threads(rows*((columns+scatterWidth-1)/scatterWidth)), &args)
+			return
+		}
+		launchRows(r, s, &args.rows, &args)
 	}
 	return nil
 }

@@ -32,15 +32,15 @@ var Ops = []Op{
 		return append(names, "embedding_check", "embedding_renorm_own", "fill")
 	}, buildRenorm},
 	{"embedding_backward", func() []string {
-		return append(sortKernels(forTypes("embedding_backward", floats)), "embedding_keys")
+		return append(rowsKernels(forTypes("embedding_backward", floats)), "embedding_keys")
 	}, buildEmbeddingBackward},
 	{"embedding_bag", func() []string {
 		names := append(forTypes("embedding_bag", floats), forTypes("embedding_bag_max", floats)...)
 		return append(names, "bags_check", "embedding_check")
 	}, buildEmbeddingBag},
 	{"embedding_bag_backward", func() []string {
-		jobs := append(forTypes("embedding_bag_backward", floats), forTypes("embedding_bag_max_backward", floats)...)
-		return append(sortKernels(jobs), "bags_check", "bag_keys")
+		names := append(rowsKernels(forTypes("embedding_bag_backward", floats)), forTypes("embedding_bag_max_backward", floats)...)
+		return append(names, "bags_check", "bag_keys")
 	}, buildEmbeddingBagBackward},
 	{"embedding_bag_per_sample_weights_backward", func() []string {
 		return append(rowNames(forTypes("embedding_bag_weights", floats)), "bags_check")

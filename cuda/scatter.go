@@ -1,13 +1,30 @@
 package cuda
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 type sortArgs struct {
-	n, tiles           int64
-	keys, values       uint64
-	keysOut, valuesOut uint64
-	counts, totals     uint64
-	shift, _           int32
+	n                    int64
+	keys, pairs          uint64
+	pairsOut             uint64
+	keysOut, valuesOut   uint64
+	totals, tiles, taken uint64
+	pass, _              int32
+}
+
+// keysArgs is struct Keys.
+type keysArgs struct {
+	keys, totals uint64
+	passes, _    int32
+}
+
+type countArgs struct {
+	counts keysArgs
+	keys   uint64
+	n      int64
 }
 
 type runArgs struct {
@@ -27,48 +44,118 @@ type scatterArgs struct {
 }
 
 const (
-	sortTile     = 256 * 16
+	foundWords   = 3
 	sortDigits   = 256
+	countAtOnce  = 4
+	countBlocks  = 1056
+	sortMany     = 1 << 17 // from so many positions on, a thread sorts sortLong of them, else sortShort
+	sortShort    = 4
+	sortLong     = 16
 	scatterChunk = 256
 	scatterWidth = 4 // columns per thread
 	pixelWidth   = 8 // likewise, of gradients whose weights leave registers for them
 )
 
-// scatter plans sums at destinations in Chunk order: a stable sort of
-// positions by key, then the kernels of scatter.cuh.
-type scatter struct {
-	positions, keys                            int64 // keys: those that name a run; others are as large
-	destinations, columns                      int64
-	count, scan, place, runs, fill             int         // kernels
-	hot                                        int         // the first of hot, chunks, fold, store
-	pairs                                      [2][2]int64 // offsets: two buffers of keys and values
-	counts, totals, start, hotList, slot, sums int64
-	slots, passes                              int64
-	width                                      int64 // columns per thread
+// sorting plans a stable sort of positions by key, and where runs of equal
+// keys start and stop.
+type sorting struct {
+	positions, keys             int64       // keys: those that name a run; others are as large
+	count, pass, runs, fill     int         // kernels
+	pairs                       [2][2]int64 // offsets: two buffers of keys and values, or of pairs of them
+	tiles, totals, taken, start int64
+	found                       int64 // words for what is found among the runs; foundWords are 0 at first
+	passes, tileSize            int64
 }
 
-// scatterOf plans for positions that have taps contributions each. job names
-// the kernels of the op.
-func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64, job string) *scatter {
-	s := &scatter{positions: positions, keys: keys, destinations: destinations, columns: columns, width: scatterWidth}
-	s.count, s.scan, s.place = to.kernel("sort_count"), to.kernel("sort_scan"), to.kernel("sort_scatter")
-	s.runs, s.fill = to.kernel("sort_runs"), to.kernel("fill")
-	for i, suffix := range scatterKernels {
-		if k := to.kernel("%s_%s", job, suffix); i == 0 {
-			s.hot = k
-		}
+// sortingOf plans a sort. It reserves found words behind the runs.
+func (to *Program) sortingOf(positions, keys, found int64) sorting {
+	rounds := int64(sortShort)
+	if positions >= sortMany {
+		rounds = sortLong
 	}
+	s := sorting{positions: positions, keys: keys, tileSize: blockThreads * rounds}
+	s.fill, s.pass, s.runs = to.kernel("fill"), to.kernel("sort_pass_%d", rounds), to.kernel("sort_runs")
 	for s.passes = 1; keys>>(8*s.passes) != 0; s.passes++ {
 	}
 	for i := range s.pairs {
 		s.pairs[i] = [2]int64{to.reserve(positions * 4), to.reserve(positions * 4)}
 	}
-	s.counts, s.totals = to.reserve(sortDigits*s.tiles()*4), to.reserve(sortDigits*4)
+	// What is 0 at first lies together.
+	s.tiles = to.Workspace
+	s.totals = s.tiles + s.tileCount()*sortDigits*8
+	s.taken = s.totals + s.passes*sortDigits*4
+	s.start = s.taken + s.passes*4
+	s.found = s.start + 2*keys*4
+	to.reserve(s.found + (foundWords+found)*4 - s.tiles)
+	return s
+}
+
+func (s *sorting) tileCount() int64 { return (s.positions + s.tileSize - 1) / s.tileSize }
+
+// keysAt is where the keys of positions are to be written.
+func (s *sorting) keysAt(r *run) uint64 { return r.at(s.pairs[0][0]) }
+
+// clear comes before a kernel that counts the digits of keys, and before sort.
+func (s *sorting) clear(r *run) {
+	zeros := fillArgs{n: uint64(s.found+foundWords*4-s.tiles) / 4, words: r.at(s.tiles)}
+	launch(r, s.fill, threads(int64(zeros.n)/16), &zeros)
+}
+
+// keysOf returns struct Keys for a kernel that makes keys, of which a thread
+// makes some at once, and its blocks.
+func (s *sorting) keysOf(r *run, atOnce int64) (keysArgs, geometry) {
+	n := blockThreads * atOnce
+	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks((s.positions+n-1)/n, countBlocks)
+}
+
+// source is where the sorted positions are: the last pass wrote them.
+func (s *sorting) source(r *run) uint64 { return r.at(s.pairs[s.passes%2][1]) }
+
+// sort sorts the positions and marks the runs of equal keys, whose digits have
+// been counted.
+func (s *sorting) sort(r *run) {
+	if s.positions == 0 {
+		return
+	}
+	last := s.pairs[s.passes%2]
+	a := sortArgs{n: s.positions, keys: s.keysAt(r), totals: r.at(s.totals), tiles: r.at(s.tiles), taken: r.at(s.taken)}
+	for pass := range s.passes {
+		if a.pass, a.pairsOut = int32(pass), r.at(s.pairs[(pass+1)%2][0]); pass == s.passes-1 {
+			a.pairsOut, a.keysOut, a.valuesOut = 0, r.at(last[0]), r.at(last[1])
+		}
+		launch(r, s.pass, blocks(s.tileCount(), math.MaxInt32), &a)
+		a.pairs = a.pairsOut
+	}
+	runs := runArgs{n: s.positions, limit: s.keys, keys: a.keysOut, start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
+	launch(r, s.runs, threads(s.positions/4), &runs)
+}
+
+// scatter plans sums at destinations in Chunk order: a sort of positions by
+// key, then the kernels of scatter.cuh.
+type scatter struct {
+	sorting
+	destinations, columns int64
+	count                 int // a kernel
+	hot                   int // the first of hot, chunks, fold, store
+	slot, sums, slots     int64
+	width                 int64 // columns per thread
+}
+
+// scatterOf plans for positions that have taps contributions each. job names
+// the kernels of the op.
+func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64, job string) *scatter {
 	// A hot destination has more than a chunk of contributions, so the chunks
 	// are at most twice those that the contributions would fill.
-	s.slots = positions*taps/(scatterChunk/2) + 1
-	s.start = to.reserve((2*keys + 1 + s.slots) * 4)
-	s.hotList = s.start + 2*keys*4 // begins with a count, which is filled with what is before it
+	slots := positions*taps/(scatterChunk/2) + 1
+	s := &scatter{
+		sorting: to.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
+	}
+	s.count = to.kernel("sort_count")
+	for i, suffix := range scatterKernels {
+		if k := to.kernel("%s_%s", job, suffix); i == 0 {
+			s.hot = k
+		}
+	}
 	s.slot = to.reserve(destinations * 4)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s
@@ -76,48 +163,31 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 
 var scatterKernels = []string{"hot", "chunks", "fold", "store"}
 
-func (s *scatter) tiles() int64 { return (s.positions + sortTile - 1) / sortTile }
-
-// args returns struct Scatter; the sorted positions lie in the pair that the
-// last pass wrote.
-func (s *scatter) args(r *run) scatterArgs {
-	return scatterArgs{
-		destinations: s.destinations, columns: s.columns, source: r.at(s.pairs[s.passes%2][1]),
-		start: r.at(s.start), stop: r.at(s.start + 4*s.keys), hot: r.at(s.hotList), slot: r.at(s.slot), sums: r.at(s.sums),
+// sort is sorting's for keys whose digits nobody has counted.
+func (s *scatter) sort(r *run) {
+	s.clear(r)
+	if s.positions > 0 {
+		keys, g := s.keysOf(r, countAtOnce)
+		a := countArgs{counts: keys, keys: keys.keys, n: s.positions}
+		a.counts.keys = 0
+		launch(r, s.count, g, &a)
 	}
+	s.sorting.sort(r)
 }
 
-// keysAt is where the keys of positions are to be written.
-func (s *scatter) keysAt(r *run) uint64 { return r.at(s.pairs[0][0]) }
-
-// sort sorts the positions and marks the runs of equal keys.
-func (s *scatter) sort(r *run) {
-	for pass := range s.passes {
-		from, to := s.pairs[pass%2], s.pairs[(pass+1)%2]
-		a := sortArgs{
-			n: s.positions, tiles: s.tiles(), keys: r.at(from[0]), values: r.at(from[1]), keysOut: r.at(to[0]), valuesOut: r.at(to[1]),
-			counts: r.at(s.counts), totals: r.at(s.totals), shift: int32(8 * pass),
-		}
-		if pass == 0 {
-			a.values = 0
-		}
-		launch(r, s.count, blocks(a.tiles, 1<<16), &a)
-		launch(r, s.scan, blocks(sortDigits, sortDigits), &a)
-		launch(r, s.place, blocks(a.tiles, 1<<16), &a)
-	}
-	marks := fillArgs{n: uint64(2*s.keys + 1), words: r.at(s.start)}
-	launch(r, s.fill, threads(2*s.keys+1), &marks)
-	if s.positions > 0 {
-		runs := runArgs{n: s.positions, limit: s.keys, keys: r.at(s.pairs[s.passes%2][0]), start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
-		launch(r, s.runs, threads(s.positions), &runs)
+// args returns struct Scatter.
+func (s *scatter) args(r *run) scatterArgs {
+	return scatterArgs{
+		destinations: s.destinations, columns: s.columns, source: s.source(r),
+		start: r.at(s.start), stop: r.at(s.start + 4*s.keys), hot: r.at(s.found), slot: r.at(s.slot), sums: r.at(s.sums),
 	}
 }
 
 // launchScatter runs the op's kernels, whose arguments are args.
 func launchScatter[A any](r *run, s *scatter, args *A) {
 	groups := (s.columns + s.width - 1) / s.width
-	launch(r, s.hot, threads(s.destinations), args)
 	if s.slots > 1 {
+		launch(r, s.hot, threads(s.destinations), args)
 		launch(r, s.hot+1, blocks((s.slots*groups+blockThreads-1)/blockThreads, 2048), args)
 		launch(r, s.hot+2, blocks(s.slots*((s.columns+7)/8), 2048), args)
 	}
@@ -129,13 +199,19 @@ const limit32 = 1<<32 - 2
 
 // sortKernels lists the kernels of a sort, and those of a scatter's jobs.
 func sortKernels(jobs []string) []string {
-	names := []string{"sort_count", "sort_scan", "sort_scatter", "sort_runs", "fill"}
-	for _, job := range jobs {
-		for _, suffix := range scatterKernels {
-			names = append(names, job+"_"+suffix)
+	return append(append(suffixed(jobs, scatterKernels), sortingKernels...), "sort_count")
+}
+
+var sortingKernels = []string{"fill", "sort_pass_4", "sort_pass_16", "sort_runs"}
+
+// suffixed lists every name with every suffix.
+func suffixed(names, suffixes []string) (all []string) {
+	for _, name := range names {
+		for _, suffix := range suffixes {
+			all = append(all, name+"_"+suffix)
 		}
 	}
-	return names
+	return all
 }
 
 var (

@@ -11,27 +11,33 @@ DEVICE bool in_bounds(i64 row, i64 rows) { return row >= 0 && row < rows; }
 // How a finished sum of count contributions goes to a row of a gradient.
 struct Gradient {
   Tensor out;
-  i32 accumulate, by_freq, packs, pad; // packs: rows are whole packs of 4, of grad, too
+  i32 accumulate, by_freq, packs, pad; // packs: rows, of grad too, are whole packs of 4, aligned
 };
 
-// Stores n columns of a row from element at on.
-template <class S, class T> DEVICE void store_gradient(const Gradient &g, i64 at, i32 n, u32 count, T (&sum)[4]) {
+// Stores n of W columns of a row from element at on, all where rows are PACKS.
+template <class S, bool PACKS, class T, i32 W>
+DEVICE void store_gradient(const Gradient &g, i64 at, i32 n, u32 count, T (&sum)[W]) {
   if (g.by_freq && count > 0) {
 #pragma unroll
-    for (i32 j = 0; j < 4; j++) sum[j] = sum[j] / (T)count;
+    for (i32 j = 0; j < W; j++) sum[j] = sum[j] / (T)count;
   }
-  if (g.accumulate) {
+  if (PACKS) {
+    if (g.accumulate) {
+      T before[W];
+      load_pack<T, S>(before, g.out, at);
 #pragma unroll
-    for (i32 j = 0; j < 4; j++)
-      if (j < n) sum[j] = get<S>(g.out, at + j) + sum[j];
-  }
-  if (g.packs) {
+      for (i32 j = 0; j < W; j++) sum[j] = before[j] + sum[j];
+    }
     store_pack<S>(g.out, at, sum);
     return;
   }
 #pragma unroll
-  for (i32 j = 0; j < 4; j++)
-    if (j < n) element<S>(g.out, at + j) = Narrow<S>::from(sum[j]);
+  for (i32 j = 0; j < W; j++) {
+    if (j >= n) continue;
+    S &out = element<S>(g.out, at + j);
+    if (g.accumulate) sum[j] = widen<T>(out) + sum[j];
+    out = Narrow<S>::from(sum[j]);
+  }
 }
 
 // Bags of indices: runs that begin at offsets, or rows of length indices.

@@ -22,6 +22,17 @@ template <class Job> struct Merge {
     at[k] = to;
     head[k] = to < stop[k] ? source[to] : none;
   }
+  // How many contributions a destination has.
+  static DEVICE u32 count(const typename Job::Args &a, i64 destination) {
+    const typename Job::Place place = Job::place(a, destination);
+    u32 n = 0;
+#pragma unroll
+    for (i32 k = 0; k < Job::LISTS; k++) {
+      i64 key = Job::key(a, place, k);
+      n += a.scatter.stop[key] - a.scatter.start[key];
+    }
+    return n;
+  }
   DEVICE u32 count() const {
     u32 n = 0;
 #pragma unroll
@@ -101,3 +112,10 @@ template <class T> struct Fold {
     return sum;
   }
 };
+
+// Folds chunk sums [lo, hi) of one column.
+template <class T> DEVICE T fold_sums(const T *sums, i64 pitch, u32 lo, u32 hi) {
+  Fold<T> chunks;
+  for (u32 i = lo; i < hi; i++) chunks.add(sums[i * pitch]);
+  return chunks.sum();
+}

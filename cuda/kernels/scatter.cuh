@@ -7,78 +7,28 @@
 // tap; no source is in two of them. Destinations with one chunk are summed by
 // one thread. The others are hot: they claim slots for their chunks, which
 // are summed by a thread each, then folded. Which slots a destination gets
-// depends on the schedule; what it computes does not. Where a source is a
-// contribution to some columns alone (SPARSE), each column counts its own: its
-// thread sums all of its chunks, and no destination is hot.
+// depends on the schedule; what it computes does not.
 #pragma once
 #include "merge.cuh"
 
 const i32 scatter_chunk = 256;
-
-struct RunArgs {
-  i64 n, limit;
-  const u32 *keys;
-  u32 *start, *stop;
-};
-
-struct FillArgs {
-  i64 n;
-  u32 *words;
-  u32 value, pad;
-};
 
 struct Scatter {
   i64 destinations, columns;
   const u32 *source; // sorted sources
   const u32 *start, *stop; // the run of each key
   u32 *hot; // [1 + slots]: how many slots are claimed; the destination of each
-  u32 *slot; // [destinations]: 1 + the first slot of a hot one, else 0
+  u32 *slot; // [destinations]: 1 + the first slot of a hot one
   void *sums; // [slots][columns], in the compute type
 };
 
 // A Job says what is scattered:
-//   Args (with a Scatter named scatter), T, LISTS, SPARSE
+//   Args (with a Scatter named scatter), T, LISTS
 //   Place: what the keys of a destination share, from place(args, destination)
 //   key(args, place, list): the key of a list's run
-//   AHEAD: how many contributions are fetched before one is added, of a single
-//     list where gradient.packs: Raw from fetch(args, item, column), then
-//     terms(args, item, raw, out[WIDTH])
 //   Item: what all columns of a contribution share, from item(args, source, list)
 //   load(args, item, column, n, out[WIDTH]): the terms of n columns
-//   has(args, item, column), where SPARSE: whether the column has one
 //   store(args, destination, column, n, count, sums[WIDTH])
-
-// Adds up to a chunk of a single list's contributions, AHEAD of which are
-// fetched before one is added.
-template <class Job>
-DEVICE void sum_packs(const typename Job::Args &a, const Merge<Job> &m, i64 column,
-                      typename Job::T (&sum)[Job::WIDTH]) {
-  const i32 ahead = Job::AHEAD;
-  const u32 *source = m.source + m.at[0];
-  const u32 left = m.count() < (u32)scatter_chunk ? m.count() : (u32)scatter_chunk;
-#pragma unroll 1
-  for (u32 first = 0; first < left; first += ahead) {
-    u32 from[ahead];
-    typename Job::Item item[ahead];
-    typename Job::Raw raw[ahead];
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) from[i] = first + i < left ? source[first + i] : 0;
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) {
-      if (first + i >= left) continue;
-      item[i] = Job::item(a, from[i], 0);
-      raw[i] = Job::fetch(a, item[i], column);
-    }
-#pragma unroll
-    for (i32 i = 0; i < ahead; i++) {
-      if (first + i >= left) continue;
-      typename Job::T term[Job::WIDTH];
-      Job::terms(a, item[i], raw[i], term);
-#pragma unroll
-      for (i32 j = 0; j < Job::WIDTH; j++) sum[j] += term[j];
-    }
-  }
-}
 
 // Sums up to a chunk of contributions, left to right from +0.
 template <class Job>
@@ -87,9 +37,6 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
   const i32 W = Job::WIDTH;
 #pragma unroll
   for (i32 j = 0; j < W; j++) sum[j] = 0;
-  if constexpr (Job::AHEAD > 1) {
-    if (a.gradient.packs) return sum_packs<Job>(a, m, column, sum);
-  }
   u32 from;
   i32 list = 0;
   for (i32 i = 0; i < scatter_chunk && m.next(from, list); i++) {
@@ -97,42 +44,6 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
     Job::load(a, Job::item(a, from, list), column, n, term);
 #pragma unroll
     for (i32 j = 0; j < W; j++) sum[j] += term[j];
-  }
-}
-
-// Sums all contributions to columns that have chunks of their own.
-template <class Job>
-DEVICE void sum_sparse(const typename Job::Args &a, Merge<Job> &m, i64 column, i32 n,
-                       typename Job::T (&sum)[Job::WIDTH]) {
-  typedef typename Job::T T;
-  const i32 W = Job::WIDTH;
-  Fold<T> chunks[W];
-  i32 count[W] = {};
-#pragma unroll
-  for (i32 j = 0; j < W; j++) sum[j] = 0;
-  u32 from;
-  i32 list = 0;
-  while (m.next(from, list)) {
-    typename Job::Item item = Job::item(a, from, list);
-    T term[W];
-    Job::load(a, item, column, n, term);
-#pragma unroll
-    for (i32 j = 0; j < W; j++) {
-      if (j >= n || !Job::has(a, item, column + j)) continue;
-      if (count[j] == scatter_chunk) {
-        chunks[j].add(sum[j]);
-        sum[j] = 0;
-        count[j] = 0;
-      }
-      sum[j] += term[j];
-      count[j]++;
-    }
-  }
-#pragma unroll
-  for (i32 j = 0; j < W; j++) {
-    if (chunks[j].n == 0) continue;
-    chunks[j].add(sum[j]);
-    sum[j] = chunks[j].sum();
   }
 }
 
@@ -145,12 +56,10 @@ DEVICE i32 width_left(i64 columns, i64 column, i32 width) {
 template <class Job> DEVICE void scatter_hot(const typename Job::Args &a) {
   const Scatter &s = a.scatter;
   for (i64 d = thread_number(); d < s.destinations; d += thread_count()) {
-    u32 count = Merge<Job>(a, d).count(), first = 0;
-    if (!Job::SPARSE && count > (u32)scatter_chunk) {
-      u32 chunks = (count - 1) / scatter_chunk + 1;
-      first = 1 + atomicAdd(s.hot, chunks);
-      for (u32 i = 0; i < chunks; i++) s.hot[first + i] = (u32)d;
-    }
+    u32 count = Merge<Job>::count(a, d);
+    if (count <= (u32)scatter_chunk) continue;
+    u32 chunks = (count - 1) / scatter_chunk + 1, first = 1 + atomicAdd(s.hot, chunks);
+    for (u32 i = 0; i < chunks; i++) s.hot[first + i] = (u32)d;
     s.slot[d] = first;
   }
 }
@@ -175,13 +84,6 @@ template <class Job> DEVICE void scatter_chunks(const typename Job::Args &a) {
   }
 }
 
-// Folds chunk sums [lo, hi) of one column.
-template <class T> DEVICE T fold_sums(const T *sums, i64 pitch, u32 lo, u32 hi) {
-  Fold<T> chunks;
-  for (u32 i = lo; i < hi; i++) chunks.add(sums[i * pitch]);
-  return chunks.sum();
-}
-
 // Folds the chunk sums of every hot destination into its first slot. A block
 // of threads takes 8 columns; 32 threads fold aligned subtrees of each, then
 // the subtrees' results.
@@ -194,7 +96,7 @@ template <class Job> DEVICE void scatter_fold(const typename Job::Args &a, typen
     i64 slot = div_(w, groups), column = (w - slot * groups) * 8 + line;
     i64 d = s.hot[1 + slot];
     if (slot + 1 != s.slot[d]) continue; // not a first slot
-    u32 chunks = (Merge<Job>(a, d).count() - 1) / scatter_chunk + 1, each = 1;
+    u32 chunks = (Merge<Job>::count(a, d) - 1) / scatter_chunk + 1, each = 1;
     while (each * 32 < chunks) each *= 2;
     T *sums = (T *)s.sums + slot * s.columns + column;
     u32 lo = lane * each, hi = lo + each < chunks ? lo + each : chunks;
@@ -206,22 +108,17 @@ template <class Job> DEVICE void scatter_fold(const typename Job::Args &a, typen
 }
 
 // Sums the other destinations and stores all of them. Neighbouring threads
-// take neighbouring columns where BY_COLUMN, else neighbouring destinations.
+// take neighbouring destinations.
 template <class Job> DEVICE void scatter_store(const typename Job::Args &a) {
   const Scatter &s = a.scatter;
-  const i64 groups = width_groups(s.columns, Job::WIDTH);
-  for (i64 w = thread_number(); w < s.destinations * groups; w += thread_count()) {
-    i64 outer = div_(w, Job::BY_COLUMN ? groups : s.destinations);
-    i64 inner = w - outer * (Job::BY_COLUMN ? groups : s.destinations);
-    i64 d = Job::BY_COLUMN ? outer : inner;
-    i64 column = (Job::BY_COLUMN ? inner : outer) * Job::WIDTH;
+  const i64 work = s.destinations * width_groups(s.columns, Job::WIDTH);
+  for (i64 w = thread_number(); w < work; w += thread_count()) {
+    i64 group = div_(w, s.destinations), d = w - group * s.destinations, column = group * Job::WIDTH;
     i32 n = width_left(s.columns, column, Job::WIDTH);
     Merge<Job> m(a, d);
     u32 count = m.count();
     typename Job::T sum[Job::WIDTH];
-    if constexpr (Job::SPARSE) {
-      sum_sparse<Job>(a, m, column, n, sum);
-    } else if (count <= (u32)scatter_chunk) {
+    if (count <= (u32)scatter_chunk) {
       sum_chunk<Job>(a, m, column, n, sum);
     } else {
       const typename Job::T *folded = (const typename Job::T *)s.sums + (s.slot[d] - 1) * s.columns + column;

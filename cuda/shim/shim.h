@@ -90,6 +90,13 @@ template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by) {
 #define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
 
 inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned out = 0;
+  for (int i = 0; i < 4; i++) out |= (unsigned)(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return out;
+}
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
 inline unsigned atomicAdd(unsigned *p, unsigned v) {
