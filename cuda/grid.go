@@ -69,18 +69,25 @@ func gridOf(v *tensor.View) (g gridArg) {
 }
 
 // samplerOf describes a grid_sample; input and grid are numbers of arguments.
-func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int) {
+func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error) {
 	in, g := p.Shapes[input], p.Shapes[grid]
 	dims = len(in) - 2
 	s = samplerArgs{images: in[0], channels: in[1], size: [3]int64{1, 1, 1}, out: [3]int64{1, 1, 1}, gridDType: typeCodes[p.Types[grid]]}
 	for axis := range dims {
 		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
+		if s.size[axis] > maxExtent {
+			return s, dims, fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], maxExtent)
+		}
 	}
 	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
 	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
 	s.alignCorners = boolArg(p.Bool("align_corners"))
-	return s, dims
+	return s, dims, nil
 }
+
+// maxExtent is the largest extent of an image whose pixels 32-bit numbers name,
+// with one before the first and one behind the last.
+const maxExtent = 1<<31 - 3
 
 const (
 	modeNearest = 1
@@ -121,7 +128,10 @@ func (s *samplerArgs) eachChannel(each int64) geometry {
 
 func buildGridSample(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	s, dims := samplerOf(p, 0, 1)
+	s, dims, err := samplerOf(p, 0, 1)
+	if err != nil {
+		return err
+	}
 	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
 	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
 	to.run = func(r *run) {
@@ -141,7 +151,9 @@ func buildGridSampleBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	if p.Types[4] != tensor.None {
-		buildGridGradient(p, to)
+		if err := buildGridGradient(p, to); err != nil {
+			return err
+		}
 	}
 	if p.Types[3] != tensor.None {
 		return inputGradient{out: 3}.build(p, to)
@@ -163,8 +175,11 @@ func (s *samplerArgs) groups() geometry {
 	return g
 }
 
-func buildGridGradient(p *Problem, to *Program) {
-	s, dims := samplerOf(p, 1, 2)
+func buildGridGradient(p *Problem, to *Program) error {
+	s, dims, err := samplerOf(p, 1, 2)
+	if err != nil {
+		return err
+	}
 	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
 	a := gridGradientArgs{sampler: s, positions: s.positions()}
 	to.then(func(r *run) {
@@ -176,6 +191,7 @@ func buildGridGradient(p *Problem, to *Program) {
 		a.out = gridOf(&r.args[4])
 		launch(r, k, s.groups(), &a)
 	})
+	return nil
 }
 
 // affineOf describes an affine_grid whose grid is an argument.

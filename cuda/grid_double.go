@@ -25,7 +25,10 @@ const (
 func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
-	s, dims := samplerOf(p, 1, 2)
+	s, dims, err := samplerOf(p, 1, 2)
+	if err != nil {
+		return err
+	}
 	name := s.geometry(dims) + typeNames(p.Types[1])
 	a := gridDoubleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
 	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)

@@ -18,7 +18,7 @@ template <class Taps> struct Tangent {
   typedef GridDoubleArgs Args;
   typedef typename Taps::S S;
   typedef typename Taps::T T;
-  static constexpr i32 DIMS = Taps::DIMS;
+  static constexpr i32 DIMS = Taps::DIMS, AT_ONCE = 1;
   const Args &a;
   const S *in, *u; // of the position's image
   Taps taps, of_tangent;
@@ -30,16 +30,17 @@ template <class Taps> struct Tangent {
         of_tangent(a.sampler, a.input_tangent, p) {
     if (a.has_grid) load_grid(a.sampler, a.grid_tangent, p, v);
   }
-  DEVICE T at(i64 c) const {
-    T y = 0;
-    if (a.has_input) y += of_tangent.sample(u + c * a.input_tangent.channel);
-    if (!a.has_grid) return y;
+  DEVICE void at(i64 c, i32, T (&y)[1]) const {
+    T of_input[1] = {0};
+    if (a.has_input) of_tangent.sample(u + c * a.input_tangent.channel, 0, 1, of_input);
+    y[0] = 0;
+    y[0] += of_input[0];
+    if (!a.has_grid) return;
     typename Taps::Slopes slopes;
     slopes.clear();
     if (a.sampler.mode != nearest) taps.terms(in + c * a.sampler.input.channel, (T)1, slopes);
 #pragma unroll
-    for (i32 d = 0; d < DIMS; d++) y += taps.gradient(slopes, d) * v[d];
-    return y;
+    for (i32 d = 0; d < DIMS; d++) y[0] += taps.gradient(slopes, d) * v[d];
   }
 };
 

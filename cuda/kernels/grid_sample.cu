@@ -10,14 +10,16 @@ struct GridSampleArgs {
 template <class Taps> struct Sample {
   typedef GridSampleArgs Args;
   typedef typename Taps::S S;
-  static constexpr i32 DIMS = Taps::DIMS;
+  static constexpr i32 DIMS = Taps::DIMS, AT_ONCE = Taps::AT_ONCE;
   const Image &image;
   const S *in;
   Taps taps;
 
   DEVICE Sample(const Args &a, const Position<DIMS> &p)
       : image(a.sampler.input), in((const S *)image.data + p.image * image.image), taps(a.sampler, image, p) {}
-  DEVICE typename Taps::T at(i64 c) const { return taps.sample(in + c * image.channel); }
+  DEVICE void at(i64 c, i32 n, typename Taps::T (&y)[AT_ONCE]) const {
+    taps.sample(in + c * image.channel, image.channel, n, y);
+  }
 };
 
 // A type contains commas, which a macro's argument must not.

@@ -1,4 +1,5 @@
-// The gradient of grid_sample's input: a scatter of grad_output, weighted.
+// The gradient of grid_sample's input, of volumes and of bicubic (that of other
+// images: tiles.cuh): a scatter of grad_output, weighted.
 // Output positions are sorted by the cell that they fall in; a pixel then draws
 // from the cells around it, one for each tap, in the order of positions.
 #pragma once

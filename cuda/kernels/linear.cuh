@@ -7,7 +7,7 @@
 // bicubic (bicubic.cuh) alike:
 //   S, T, DIMS, Place
 //   FOLDS: how often a fold of channels is unrolled
-//   sample(channel of the image): its value there
+//   AT_ONCE, sample(channel of the image, pitch, n, out): the values there of n channels
 //   Slopes, terms(channel, g, slopes): terms of a gradient by the grid
 //   gradient(sums of slopes, axis): the gradient of a coordinate
 //   Bends, terms(channel, g, bends), bend(sums of bends, axis, other): likewise
@@ -16,7 +16,7 @@ template <class Element, i32 D> struct LinearTaps {
   typedef Element S;
   typedef typename Compute<S>::type T;
   typedef Cell<T, D> Place;
-  static constexpr i32 DIMS = D, FOLDS = 2, taps = 1 << D, each = taps / 2;
+  static constexpr i32 DIMS = D, FOLDS = 2, AT_ONCE = 8 >> (D - 1), taps = 1 << D, each = taps / 2;
   static constexpr bool SELF = false;
   typedef Sums<T, D * each> Slopes;
   typedef Sums<T, D == 2 ? 1 : 6> Bends;
@@ -30,23 +30,35 @@ template <class Element, i32 D> struct LinearTaps {
       : s(sampler), place(sampler, p), any(false) {
 #pragma unroll
     for (i32 i = 0; i < taps; i++) {
-      inside[i] = place.tap(s, i, image.axis, offset[i]);
+      inside[i] = place.inside(i) && (i == 0 || s.mode != nearest);
+      offset[i] = place.offset(i, image.axis);
       weight[i] = place.weight(i);
       any = any || inside[i];
     }
   }
   // The sum of v * w over the taps inside, in order, from +0; nearest copies.
-  DEVICE T sample(const S *in) const {
-    T sum = 0;
-    if (s.mode == nearest) {
-      if (inside[0]) sum = widen<T>(in[offset[0]]);
-      return sum;
+  // All loads come before the first use.
+  template <i32 N> DEVICE void sample(const S *in, i64 pitch, i32 n, T (&out)[N]) const {
+    S v[N][taps];
+#pragma unroll
+    for (i32 j = 0; j < N; j++) {
+#pragma unroll
+      for (i32 i = 0; i < taps; i++) {
+        if (j < n && inside[i]) v[j][i] = in[j * pitch + offset[i]];
+      }
     }
 #pragma unroll
-    for (i32 i = 0; i < taps; i++) {
-      if (inside[i]) sum += widen<T>(in[offset[i]]) * weight[i];
+    for (i32 j = 0; j < N; j++) {
+      out[j] = 0;
+      if (s.mode == nearest) {
+        if (j < n && inside[0]) out[j] = widen<T>(v[j][0]);
+        continue;
+      }
+#pragma unroll
+      for (i32 i = 0; i < taps; i++) {
+        if (j < n && inside[i]) out[j] += widen<T>(v[j][i]) * weight[i];
+      }
     }
-    return sum;
   }
   DEVICE void load(const S *in, T (&v)[taps]) const {
 #pragma unroll

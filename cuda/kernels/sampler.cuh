@@ -53,7 +53,7 @@ template <i32 D> struct Position {
 template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
   i64 at = p.in(grid);
 #pragma unroll
-  for (i32 d = 0; d < D; d++) v[d] = get_as<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
+  for (i32 d = 0; d < D; d++) v[d] = get_float<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
 }
 template <class T, i32 D>
 DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
@@ -112,13 +112,18 @@ template <class T> DEVICE Coordinate<T> pad(const Sampler &s, Coordinate<T> r, T
   return r;
 }
 
-DEVICE bool whole_below(f32 p, i64 size) { return p >= 0 && p < 4611686018427387904.0f && (i64)p < size; }
-DEVICE bool whole_below(f64 p, i64 size) { return p >= 0 && p < 4611686018427387904.0 && (i64)p < size; }
+// The pixel at a whole number p along an axis, or -1 where there is none. Extents
+// are below 2^31.
+template <class T> DEVICE i32 pixel_at(T p, i64 size) {
+  i32 at = p >= 0 && p < 2147483648.0f ? (i32)p : -1;
+  return at < (i32)size ? at : -1;
+}
 
 // The cell that a position falls in. T is the compute type.
 template <class T, i32 D> struct Cell {
   T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
   T s[D], t[D], k[D];
+  i32 pixel[D][2]; // the near and the far one, or -1
 
   DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
     T g[D];
@@ -130,19 +135,22 @@ template <class T, i32 D> struct Cell {
       t[d] = x.c - base[d];
       s[d] = (base[d] + 1) - x.c;
       k[d] = x.k;
+      pixel[d][0] = pixel_at(base[d], sampler.size[d]);
+      pixel[d][1] = pixel_at(base[d] + 1, sampler.size[d]);
     }
   }
-  // Whether the pixel at one corner is inside, and where it lies; bit d of
-  // tap says whether it is the near (0) or the far one along axis d.
-  DEVICE bool tap(const Sampler &sampler, i32 tap, const i64 *stride, i64 &offset) const {
-    offset = 0;
+  // Bit d of a tap says whether it is the near (0) or the far one along axis d.
+  DEVICE bool inside(i32 tap) const {
+    bool all = true;
 #pragma unroll
-    for (i32 d = 0; d < D; d++) {
-      T p = base[d] + (T)(tap >> d & 1);
-      if (!whole_below(p, sampler.size[d])) return false;
-      offset += (i64)p * stride[d];
-    }
-    return true;
+    for (i32 d = 0; d < D; d++) all = all && pixel[d][tap >> d & 1] >= 0;
+    return all;
+  }
+  DEVICE i64 offset(i32 tap, const i64 *stride) const {
+    i64 offset = 0;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) offset += pixel[d][tap >> d & 1] * stride[d];
+    return offset;
   }
   DEVICE T weight(i32 tap) const {
     T w = tap & 1 ? t[0] : s[0];
@@ -191,19 +199,29 @@ template <class T, i32 N> struct Sums {
 };
 
 // Computes an output that is like grad_output: one thread takes up to
-// a.channels channels at one position, from Values, made for that position.
+// a.channels channels at one position, AT_ONCE at a time, from Values, made for
+// that position.
 template <class Values> DEVICE void each_channel(const typename Values::Args &a) {
   typedef typename Values::S S;
+  const i32 N = Values::AT_ONCE;
   const Sampler &s = a.sampler;
-  const i64 groups = (s.channels + a.channels - 1) / a.channels;
+  const i64 groups = s.channels <= a.channels ? 1 : (s.channels + a.channels - 1) / a.channels;
   for (i64 w = thread_number(); w < a.positions * groups; w += thread_count()) {
-    i64 group = div_(w, a.positions);
+    i64 group = groups == 1 ? 0 : div_(w, a.positions);
     Position<Values::DIMS> p(s.out, w - group * a.positions);
     Values values(a, p);
     i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
     S *out = (S *)s.output.data + p.in(s.output);
 #pragma unroll 1
-    for (; c < stop; c++) out[c * s.output.channel] = Narrow<S>::from(values.at(c));
+    for (; c < stop; c += N) {
+      const i32 n = stop - c < N ? (i32)(stop - c) : N;
+      typename Compute<S>::type y[N];
+      values.at(c, n, y);
+#pragma unroll
+      for (i32 j = 0; j < N; j++) {
+        if (j < n) out[(c + j) * s.output.channel] = Narrow<S>::from(y[j]);
+      }
+    }
   }
 }
 
