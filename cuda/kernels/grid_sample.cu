@@ -23,9 +23,9 @@ template <class Taps> struct Sample {
 };
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_SAMPLE(S, D)                                                           \
-  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                    \
-  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                      \
-  KERNEL(grid_sample_##D##d_##S, GridSampleArgs) { each_channel<Linear##S##D>(a); } \
+#define GRID_SAMPLE(S, D)                                                                  \
+  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                           \
+  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                             \
+  KERNEL_FIT(grid_sample_##D##d_##S, GridSampleArgs, 4) { each_channel<Linear##S##D>(a); } \
   KERNEL(grid_sample_bicubic_##D##d_##S, GridSampleArgs) { each_channel<Cubic##S##D>(a); }
 EACH_SAMPLER(GRID_SAMPLE)

@@ -16,7 +16,7 @@ template <class Element, i32 D> struct LinearTaps {
   typedef Element S;
   typedef typename Compute<S>::type T;
   typedef Cell<T, D> Place;
-  static constexpr i32 DIMS = D, FOLDS = 2, AT_ONCE = 8 >> (D - 1), taps = 1 << D, each = taps / 2;
+  static constexpr i32 DIMS = D, FOLDS = 2, AT_ONCE = D == 2 ? 16 / sizeof(T) : 1, taps = 1 << D, each = taps / 2;
   static constexpr bool SELF = false;
   typedef Sums<T, D * each> Slopes;
   typedef Sums<T, D == 2 ? 1 : 6> Bends;

@@ -126,7 +126,10 @@ template <class T> struct TileShare {
     T weight[4][entries];
     u32 counts[16 * tile_threads]; // of digits, while a list is sorted
   };
-  T dy[tile_channels][entries];
+  union {
+    T dy[tile_channels][entries];
+    u16 place[4][entries]; // of a tap's pixel in the tile, or none, while pixels are listed
+  };
   u32 source[entries];
   u16 list[4 * entries]; // of each pixel, one after the other: an entry and its tap
   u32 stop[tile_pixels]; // of each pixel's list
@@ -179,15 +182,11 @@ template <class T> DEVICE void order_list(TileShare<T> &t, u32 lo, u32 hi) {
 // Lists what n positions contribute to a tile's pixels.
 template <class T, bool SECOND>
 DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left, i32 top, const u32 *sources, u32 n) {
-  typedef TileShare<T> Share;
   const Sampler &s = a.sampler;
-  i32 place[Share::entries / tile_threads][4];
   for (i32 i = threadIdx.x; i < tile_pixels; i += tile_threads) t.stop[i] = 0;
   __syncthreads();
-#pragma unroll
-  for (i32 u = 0; u < Share::entries / tile_threads; u++) {
-    const u32 e = threadIdx.x + u * tile_threads;
-    if (e >= n) continue;
+#pragma unroll 2
+  for (u32 e = threadIdx.x; e < n; e += tile_threads) {
     const u32 source = sources[e];
     t.source[e] = source;
     Position<2> p(s.out, image * a.positions + source);
@@ -199,9 +198,9 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
     }
 #pragma unroll
     for (i32 tap = 0; tap < 4; tap++) {
-      place[u][tap] = taps.place(tap, left, top);
-      if (place[u][tap] < 0) continue;
-      atomicAdd(&t.stop[place[u][tap]], 1u);
+      const i32 place = taps.place(tap, left, top);
+      t.place[tap][e] = (u16)place;
+      if (place >= 0) atomicAdd(&t.stop[place], 1u);
       T w = taps.far ? taps.weight(tap) : (T)1;
       if constexpr (SECOND) {
         w = 0;
@@ -221,14 +220,9 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
     sum += count;
   }
   __syncthreads();
-#pragma unroll
-  for (i32 u = 0; u < Share::entries / tile_threads; u++) {
-    const u32 e = threadIdx.x + u * tile_threads;
-    if (e >= n) continue;
-#pragma unroll
-    for (i32 tap = 0; tap < 4; tap++) {
-      if (place[u][tap] >= 0) t.list[atomicAdd(&t.stop[place[u][tap]], 1u)] = (u16)(tap << Share::log_entries | e);
-    }
+  for (u32 i = threadIdx.x; i < 4 * n; i += tile_threads) {
+    const u32 tap = i & 3, e = i >> 2, place = t.place[tap][e];
+    if (place < tile_pixels) t.list[atomicAdd(&t.stop[place], 1u)] = (u16)(tap << TileShare<T>::log_entries | e);
   }
   __syncthreads();
   for (i32 i = threadIdx.x; i < tile_pixels; i += tile_threads) order_list(t, i ? t.stop[i - 1] : 0, t.stop[i]);
