@@ -6,7 +6,7 @@
 // the upstream gradient and by the grid.
 struct GridDoubleArgs {
   Sampler sampler; // output: grad_grad_output, or to sum over channels grad_output
-  i64 positions, channels; // channels: per thread
+  i64 channels; // per thread
   Image input_tangent; // u
   Grid grid_tangent; // v
   Grid out; // grad_grid
@@ -56,10 +56,7 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
   typedef typename Taps::T T;
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
-  for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
-    i64 number = from + threadIdx.x;
-    bool here = number < a.positions;
-    Position<D> p(s.out, here ? number : 0);
+  each_position<D>(s, 1, [&](const Position<D> &p, bool here, i64) {
     T slopes[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) slopes[d] = 0;
@@ -86,7 +83,7 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
       }
     }
     if (here && threadIdx.y == 0) store_grid(s, a.out, p, slopes);
-  }
+  });
 }
 
 // A type contains commas, which a macro's argument must not.

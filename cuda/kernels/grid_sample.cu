@@ -3,7 +3,6 @@
 
 struct GridSampleArgs {
   Sampler sampler;
-  i64 positions; // of all images
   i64 channels; // per thread
 };
 

@@ -25,12 +25,14 @@ struct Sampler {
   Image input, output; // output: y, or grad_output
   Grid grid;
   i32 mode, padding, align_corners, grid_dtype;
+  i32 log_width, log_height; // of the rectangle of positions that a block takes; -1: see each_position
 };
 
 // An output position, or a pixel: its image and its place along each axis.
 template <i32 D> struct Position {
   i64 image, at[3];
 
+  DEVICE Position() : image(0), at{0, 0, 0} {}
   DEVICE Position(const i64 *extent, i64 number) {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
@@ -48,6 +50,46 @@ template <i32 D> struct Position {
     return offset;
   }
 };
+
+// Calls f(position, whether there is one, group) for all output positions and
+// groups, all threads of a block as often. Their threadIdx.x share a block's
+// positions: a rectangle of an image, which takes no division, or where images
+// are small as many as there are threads.
+template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+  const bool rows = s.log_width < 0;
+  const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
+  const i32 log = rows ? 0 : s.log_width, column = threadIdx.x & ((1 << log) - 1), row = threadIdx.x >> log;
+  const i64 top = rows ? 0 : (i64)blockIdx.y << s.log_height;
+  i64 y = top, z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
+  while (z < all * groups) {
+    bool here = true;
+    i64 at = z;
+    if (rows) {
+      here = z + threadIdx.x < all * groups;
+      at = here ? z + threadIdx.x : z;
+    }
+    const i64 group = groups == 1 ? 0 : div_(at, all);
+    at -= group * all;
+    Position<D> p;
+    if (rows) {
+      p = Position<D>(s.out, at);
+      z += (i64)gridDim.x * blockDim.x;
+    } else {
+      p.image = D == 3 ? div_(at, s.out[2]) : at;
+      p.at[2] = D == 3 ? at - p.image * s.out[2] : 0;
+      p.at[1] = y + row;
+      p.at[0] = ((i64)blockIdx.x << log) + column;
+      here = p.at[0] < s.out[0] && p.at[1] < s.out[1];
+      if (!here) p.at[0] = p.at[1] = 0;
+      y += (i64)gridDim.y << s.log_height;
+      if (y >= s.out[1]) {
+        y = top;
+        z += gridDim.z;
+      }
+    }
+    f(p, here, group);
+  }
+}
 
 // The numbers of a Grid at a position, which has the grid's type.
 template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
@@ -206,9 +248,8 @@ template <class Values> DEVICE void each_channel(const typename Values::Args &a)
   const i32 N = Values::AT_ONCE;
   const Sampler &s = a.sampler;
   const i64 groups = s.channels <= a.channels ? 1 : (s.channels + a.channels - 1) / a.channels;
-  for (i64 w = thread_number(); w < a.positions * groups; w += thread_count()) {
-    i64 group = groups == 1 ? 0 : div_(w, a.positions);
-    Position<Values::DIMS> p(s.out, w - group * a.positions);
+  each_position<Values::DIMS>(s, groups, [&](const Position<Values::DIMS> &p, bool here, i64 group) {
+    if (!here) return;
     Values values(a, p);
     i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
     S *out = (S *)s.output.data + p.in(s.output);
@@ -222,7 +263,7 @@ template <class Values> DEVICE void each_channel(const typename Values::Args &a)
         if (j < n) out[(c + j) * s.output.channel] = Narrow<S>::from(y[j]);
       }
     }
-  }
+  });
 }
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)

@@ -7,13 +7,14 @@
 #include "merge.cuh"
 #include "sampler.cuh"
 
-const i32 log_width = 5, log_height = 4;
+const i32 log_width = 5, log_height = 3;
 const i32 tile_width = 1 << log_width, tile_height = 1 << log_height;
 const i32 tile_pixels = tile_width * tile_height;
-const i32 tile_threads = 256;
+const i32 tile_threads = 128;
 const i32 tile_channels = 4; // that are summed at a time
 const i32 tile_chunk = 256;
 const i32 pixels_each = tile_pixels / tile_threads; // of a thread
+const i32 counter_pitch = 8; // counters lie apart, for atomics on one sector wait for each other
 
 struct TileArgs {
   Sampler sampler; // output: grad_output
@@ -21,9 +22,18 @@ struct TileArgs {
   Grid tangent; // of the grid, where SECOND
   i64 positions; // of an image
   i64 columns, tiles; // tiles in a row, and of an image
-  u32 *count, *next; // [images][tiles]: the length of a list, and where its next position goes
+  u32 *count, *next; // [images][tiles][counter_pitch]: the length of a list, and where its next position goes
   u32 *lists, *spare; // [images][4 * positions]: an image's lists follow one another
+  i32 log_row, pad; // positions are listed as y << log_row | x
 };
+
+DEVICE Position<2> listed_position(const TileArgs &a, i64 image, u32 source) {
+  Position<2> p;
+  p.image = image;
+  p.at[1] = source >> a.log_row;
+  p.at[0] = source & ((1u << a.log_row) - 1);
+  return p;
+}
 
 // The pixels that a position has taps at.
 template <class T> struct TileTaps : Cell<T, 2> {
@@ -53,7 +63,8 @@ DEVICE u32 count_together(u32 *counters, u32 which, u32 none, u32 (*shared)[32])
   const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const u32 peers = __match_any_sync(0xffffffffu, which);
   const i32 leader = __ffs(peers) - 1;
-  if (lane == leader && which != none) shared[warp][lane] = atomicAdd(counters + which, (u32)__popc(peers));
+  if (lane == leader && which != none)
+    shared[warp][lane] = atomicAdd(counters + (i64)which * counter_pitch, (u32)__popc(peers));
   __syncwarp();
   const u32 number = shared[warp][leader] + __popc(peers & ((1u << lane) - 1));
   __syncwarp();
@@ -64,12 +75,8 @@ DEVICE u32 count_together(u32 *counters, u32 which, u32 none, u32 (*shared)[32])
 template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 (*shared)[32]) {
   const Sampler &s = a.sampler;
   const u32 none = 0xffffffffu;
-  const i64 all = a.positions * s.images;
   u32 *counters = FILL ? a.next : a.count;
-  for (i64 from = (i64)blockIdx.x * tile_threads; from < all; from += (i64)gridDim.x * tile_threads) {
-    const bool here = from + threadIdx.x < all;
-    const i64 number = here ? from + threadIdx.x : 0;
-    Position<2> p(s.out, number);
+  each_position<2>(s, 1, [&](const Position<2> &p, bool here, i64) {
     TileTaps<T> taps(s, p);
     u32 *list = a.lists + p.image * 4 * a.positions;
 #pragma unroll
@@ -80,10 +87,10 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
       if (tap == 0)
         to = count_together(counters, which, none, shared);
       else if (which != none) // seldom
-        to = atomicAdd(counters + which, 1u);
-      if (FILL && which != none) list[to] = (u32)(number - p.image * a.positions);
+        to = atomicAdd(counters + (i64)which * counter_pitch, 1u);
+      if (FILL && which != none) list[to] = (u32)p.at[1] << a.log_row | (u32)p.at[0];
     }
-  }
+  });
 }
 
 // Turns each thread's value into the sum of those of the threads before it, and
@@ -108,20 +115,32 @@ DEVICE u32 sum_before(u32 *shared, u32 &value) {
 
 // Where the lists of an image's tiles begin: a block of threads takes an image.
 DEVICE void place_lists(const TileArgs &a, u32 *shared) {
+  const i32 each = 8; // tiles of a thread
   for (i64 image = blockIdx.x; image < a.sampler.images; image += gridDim.x) {
-    u32 done = 0;
-    for (i64 from = 0; from < a.tiles; from += tile_threads) {
-      const i64 tile = from + threadIdx.x, at = image * a.tiles + tile;
-      u32 value = tile < a.tiles ? a.count[at] : 0;
-      const u32 total = sum_before(shared, value);
-      if (tile < a.tiles) a.next[at] = done + value;
+    const u32 *count = a.count + image * a.tiles * counter_pitch;
+    u32 *next = a.next + image * a.tiles * counter_pitch, done = 0;
+    for (i64 from = 0; from < a.tiles; from += each * tile_threads) {
+      const i64 first = from + threadIdx.x * each;
+      u32 here[each], sum = 0;
+#pragma unroll
+      for (i32 i = 0; i < each; i++) {
+        here[i] = first + i < a.tiles ? count[(first + i) * counter_pitch] : 0;
+        sum += here[i];
+      }
+      const u32 total = sum_before(shared, sum);
+      sum += done;
+#pragma unroll
+      for (i32 i = 0; i < each; i++) {
+        if (first + i < a.tiles) next[(first + i) * counter_pitch] = sum;
+        sum += here[i];
+      }
       done += total;
     }
   }
 }
 
 template <class T> struct TileShare {
-  static constexpr i32 log_entries = sizeof(T) == 4 ? 10 : 9, entries = 1 << log_entries;
+  static constexpr i32 log_entries = sizeof(T) == 4 ? 9 : 8, entries = 1 << log_entries;
   union {
     T weight[4][entries];
     u32 counts[16 * tile_threads]; // of digits, while a list is sorted
@@ -163,25 +182,45 @@ template <class T> DEVICE void sort_list(TileShare<T> &t, u32 *list, u32 *spare,
   }
 }
 
-// Puts entries [lo, hi) of pixels' lists in the order of positions.
+// Puts entries [lo, hi) of pixels' lists in the order of positions, which they
+// nearly are in.
 template <class T> DEVICE void order_list(TileShare<T> &t, u32 lo, u32 hi) {
   const u32 mask = TileShare<T>::entries - 1;
-  u32 gap = 1;
-  while (gap * 3 + 1 < hi - lo) gap = gap * 3 + 1;
-  for (; gap > 0; gap /= 3) {
-    for (u32 i = lo + gap; i < hi; i++) {
-      const u16 entry = t.list[i];
-      const u32 source = t.source[entry & mask];
-      u32 to = i;
-      for (; to >= lo + gap && t.source[t.list[to - gap] & mask] > source; to -= gap) t.list[to] = t.list[to - gap];
-      t.list[to] = entry;
+  u32 last = 0;
+  for (u32 i = lo; i < hi; i++) {
+    const u16 entry = t.list[i];
+    const u32 source = t.source[entry & mask];
+    if (source >= last) {
+      last = source;
+      continue;
     }
+    u32 to = i;
+    for (; to > lo && t.source[t.list[to - 1] & mask] > source; to--) t.list[to] = t.list[to - 1];
+    t.list[to] = entry;
   }
 }
 
-// Lists what n positions contribute to a tile's pixels.
+// Fills pixels' lists from entries that are in order: a warp takes them in turn.
+template <class T> DEVICE void list_in_order(TileShare<T> &t, u32 n) {
+  const u32 lane = threadIdx.x, none = 0xffffu;
+  for (u32 i = lane; i - lane < 4 * n; i += 32) {
+    const u32 tap = i & 3, e = i >> 2, place = i < 4 * n ? t.place[tap][e] : none;
+    const u32 peers = __match_any_sync(0xffffffffu, place), before = __popc(peers & ((1u << lane) - 1));
+    const u32 to = place != none ? t.stop[place] : 0;
+    __syncwarp();
+    if (place != none) {
+      if (before == 0) t.stop[place] = to + __popc(peers);
+      t.list[to + before] = (u16)(tap << TileShare<T>::log_entries | e);
+    }
+    __syncwarp();
+  }
+}
+
+// Lists what n positions contribute to a tile's pixels. sorted: whether the
+// positions are in order.
 template <class T, bool SECOND>
-DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left, i32 top, const u32 *sources, u32 n) {
+DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left, i32 top, const u32 *sources, u32 n,
+                         bool sorted) {
   const Sampler &s = a.sampler;
   for (i32 i = threadIdx.x; i < tile_pixels; i += tile_threads) t.stop[i] = 0;
   __syncthreads();
@@ -189,7 +228,7 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
   for (u32 e = threadIdx.x; e < n; e += tile_threads) {
     const u32 source = sources[e];
     t.source[e] = source;
-    Position<2> p(s.out, image * a.positions + source);
+    const Position<2> p = listed_position(a, image, source);
     TileTaps<T> taps(s, p);
     T q[2] = {0, 0};
     if constexpr (SECOND) {
@@ -220,6 +259,11 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
     sum += count;
   }
   __syncthreads();
+  if (sorted) {
+    if (threadIdx.x < 32) list_in_order(t, n);
+    __syncthreads();
+    return;
+  }
   for (u32 i = threadIdx.x; i < 4 * n; i += tile_threads) {
     const u32 tap = i & 3, e = i >> 2, place = t.place[tap][e];
     if (place < tile_pixels) t.list[atomicAdd(&t.stop[place], 1u)] = (u16)(tap << TileShare<T>::log_entries | e);
@@ -232,15 +276,9 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
 template <class S, class T>
 DEVICE void load_entries(const TileArgs &a, TileShare<T> &t, i64 image, i64 c, i32 channels, u32 n) {
   const Image &m = a.sampler.output;
-  const i64 width = a.sampler.out[0];
-  const bool dense = m.axis[1] == width * m.axis[0]; // positions lie evenly apart
-  const S *dy = (const S *)m.data + image * m.image + c * m.channel;
+  const S *dy = (const S *)m.data + c * m.channel;
   for (u32 e = threadIdx.x; e < n; e += tile_threads) {
-    i64 source = t.source[e], offset = source * m.axis[0];
-    if (!dense) {
-      const i64 y = div_(source, width);
-      offset = y * m.axis[1] + (source - y * width) * m.axis[0];
-    }
+    const i64 offset = listed_position(a, image, t.source[e]).in(m);
 #pragma unroll
     for (i32 j = 0; j < tile_channels; j++) {
       if (j < channels) t.dy[j][e] = widen<T>(dy[offset + j * m.channel]);
@@ -291,9 +329,9 @@ template <class S, bool SECOND> DEVICE void sum_tiles(const TileArgs &a, TileSha
   for (i64 w = blockIdx.x; w < s.images * a.tiles; w += gridDim.x) {
     const i64 image = div_(w, a.tiles), tile = w - image * a.tiles, row = div_(tile, a.columns);
     const i32 left = (i32)(tile - row * a.columns) * tile_width, top = (i32)row * tile_height;
-    const u32 n = a.count[w], first = a.next[w] - n;
+    const u32 n = a.count[w * counter_pitch], first = a.next[w * counter_pitch] - n;
     const i64 lists = image * 4 * a.positions + first;
-    if (n > part) sort_list(t, a.lists + lists, a.spare + lists, n, (u32)(a.positions - 1));
+    if (n > part) sort_list(t, a.lists + lists, a.spare + lists, n, (u32)(s.out[1] << a.log_row) - 1);
     for (i64 c = 0; c < s.channels; c += tile_channels) {
       const i32 channels = s.channels - c < tile_channels ? (i32)(s.channels - c) : tile_channels;
       PixelSums<T> sums[pixels_each];
@@ -301,7 +339,7 @@ template <class S, bool SECOND> DEVICE void sum_tiles(const TileArgs &a, TileSha
       for (i32 k = 0; k < pixels_each; k++) sums[k].clear();
       for (u32 from = 0; from < n; from += part) {
         const u32 here = min_(n - from, part);
-        if (c == 0 || n > part) list_entries<T, SECOND>(a, t, image, left, top, a.lists + lists + from, here);
+        if (c == 0 || n > part) list_entries<T, SECOND>(a, t, image, left, top, a.lists + lists + from, here, n > part);
         load_entries<S>(a, t, image, c, channels, here);
         __syncthreads();
 #pragma unroll
