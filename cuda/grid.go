@@ -76,8 +76,8 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 	s = samplerArgs{images: in[0], channels: in[1], size: [3]int64{1, 1, 1}, out: [3]int64{1, 1, 1}, gridDType: typeCodes[p.Types[grid]]}
 	for axis := range dims {
 		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
-		if s.size[axis] > maxExtent {
-			return s, dims, fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], maxExtent)
+		if most := max(s.size[axis], s.out[axis], s.images); most > maxExtent {
+			return s, dims, fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 		}
 	}
 	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
@@ -86,7 +86,7 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 	return s, dims, nil
 }
 
-// maxExtent is the largest extent of an image whose pixels 32-bit numbers name,
+// maxExtent is the largest extent whose pixels or positions 32-bit numbers name,
 // with one before the first and one behind the last.
 const maxExtent = 1<<31 - 3
 

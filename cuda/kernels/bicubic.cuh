@@ -154,7 +154,7 @@ template <class Element, i32 D> struct CubicTaps {
 #pragma unroll
     for (i32 d = D - 1; d >= 0; d--) {
       inside = inside && place.axis[d].at[n[d]] >= 0;
-      offset += place.axis[d].at[n[d]] * image.axis[d];
+      offset += (i64)(u32)place.axis[d].at[n[d]] * image.axis[d];
     }
     return inside ? widen<T>(in[offset]) : (T)0;
   }

@@ -61,7 +61,7 @@ template <class Element, i32 D, template <class, i32> class Sources, i32 COLUMNS
   static DEVICE i64 key(const InputGradientArgs &a, const Position<D> &pixel, i32 tap) {
     i64 base[D];
 #pragma unroll
-    for (i32 d = 0; d < D; d++) base[d] = pixel.at[d] - (tap >> d & 1);
+    for (i32 d = 0; d < D; d++) base[d] = (i64)pixel.at[d] - (tap >> d & 1);
     return cell_number<D>(a.sampler, pixel.image, base, LISTS == 1 ? 0 : 1);
   }
   // The tap of a source that a list names.

@@ -30,17 +30,17 @@ struct Sampler {
 
 // An output position, or a pixel: its image and its place along each axis.
 template <i32 D> struct Position {
-  i64 image, at[3];
+  u32 image, at[3]; // extents are below 2^31
 
   DEVICE Position() : image(0), at{0, 0, 0} {}
   DEVICE Position(const i64 *extent, i64 number) {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       i64 next = div_(number, extent[d]);
-      at[d] = number - next * extent[d];
+      at[d] = (u32)(number - next * extent[d]);
       number = next;
     }
-    image = number;
+    image = (u32)number;
   }
   // Its offset in an Image or a Grid.
   template <class M> DEVICE i64 in(const M &m) const {
@@ -58,31 +58,35 @@ template <i32 D> struct Position {
 template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
   const bool rows = s.log_width < 0;
   const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
-  const i32 log = rows ? 0 : s.log_width, column = threadIdx.x & ((1 << log) - 1), row = threadIdx.x >> log;
-  const i64 top = rows ? 0 : (i64)blockIdx.y << s.log_height;
-  i64 y = top, z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
+  const i32 log = rows ? 0 : s.log_width;
+  const u32 column = threadIdx.x & ((1u << log) - 1), row = threadIdx.x >> log;
+  const u32 left = rows ? 0 : blockIdx.x << log, top = rows ? 0 : blockIdx.y << s.log_height;
+  u32 y = top;
+  i64 z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
   while (z < all * groups) {
     bool here = true;
-    i64 at = z;
+    i64 at = z, group = 0;
     if (rows) {
       here = z + threadIdx.x < all * groups;
       at = here ? z + threadIdx.x : z;
     }
-    const i64 group = groups == 1 ? 0 : div_(at, all);
-    at -= group * all;
+    if (groups > 1) {
+      group = div_(at, all);
+      at -= group * all;
+    }
     Position<D> p;
     if (rows) {
       p = Position<D>(s.out, at);
       z += (i64)gridDim.x * blockDim.x;
     } else {
-      p.image = D == 3 ? div_(at, s.out[2]) : at;
-      p.at[2] = D == 3 ? at - p.image * s.out[2] : 0;
+      p.image = (u32)(D == 3 ? div_(at, s.out[2]) : at);
+      p.at[2] = D == 3 ? (u32)(at - p.image * s.out[2]) : 0;
       p.at[1] = y + row;
-      p.at[0] = ((i64)blockIdx.x << log) + column;
-      here = p.at[0] < s.out[0] && p.at[1] < s.out[1];
+      p.at[0] = left + column;
+      here = p.at[0] < (u32)s.out[0] && p.at[1] < (u32)s.out[1];
       if (!here) p.at[0] = p.at[1] = 0;
-      y += (i64)gridDim.y << s.log_height;
-      if (y >= s.out[1]) {
+      y += gridDim.y << s.log_height;
+      if (y >= (u32)s.out[1]) {
         y = top;
         z += gridDim.z;
       }
@@ -191,7 +195,7 @@ template <class T, i32 D> struct Cell {
   DEVICE i64 offset(i32 tap, const i64 *stride) const {
     i64 offset = 0;
 #pragma unroll
-    for (i32 d = 0; d < D; d++) offset += pixel[d][tap >> d & 1] * stride[d];
+    for (i32 d = 0; d < D; d++) offset += (i64)(u32)pixel[d][tap >> d & 1] * stride[d];
     return offset;
   }
   DEVICE T weight(i32 tap) const {

@@ -29,7 +29,7 @@ struct TileArgs {
 
 DEVICE Position<2> listed_position(const TileArgs &a, i64 image, u32 source) {
   Position<2> p;
-  p.image = image;
+  p.image = (u32)image;
   p.at[1] = source >> a.log_row;
   p.at[0] = source & ((1u << a.log_row) - 1);
   return p;
@@ -78,17 +78,17 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
   u32 *counters = FILL ? a.next : a.count;
   each_position<2>(s, 1, [&](const Position<2> &p, bool here, i64) {
     TileTaps<T> taps(s, p);
-    u32 *list = a.lists + p.image * 4 * a.positions;
+    u32 *list = a.lists + 4 * a.positions * p.image;
 #pragma unroll
     for (i32 tap = 0; tap < 4; tap++) {
       const i64 tile = here ? taps.tile(a, tap) : -1;
-      const u32 which = tile < 0 ? none : (u32)(p.image * a.tiles + tile);
+      const u32 which = tile < 0 ? none : (u32)(a.tiles * p.image + tile);
       u32 to = 0;
       if (tap == 0)
         to = count_together(counters, which, none, shared);
       else if (which != none) // seldom
         to = atomicAdd(counters + (i64)which * counter_pitch, 1u);
-      if (FILL && which != none) list[to] = (u32)p.at[1] << a.log_row | (u32)p.at[0];
+      if (FILL && which != none) list[to] = p.at[1] << a.log_row | p.at[0];
     }
   });
 }
