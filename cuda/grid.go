@@ -76,7 +76,7 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 	s = samplerArgs{images: in[0], channels: in[1], size: [3]int64{1, 1, 1}, out: [3]int64{1, 1, 1}, gridDType: typeCodes[p.Types[grid]]}
 	for axis := range dims {
 		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
-		if most := max(s.size[axis], s.out[axis], s.images); most > maxExtent {
+		if most := max(s.size[axis], s.out[axis], s.images, s.channels); most > maxExtent {
 			return s, dims, fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 		}
 	}

@@ -38,7 +38,7 @@ template <class T> struct CubicAxis {
   bool finite; // else k counts as 0
 
   DEVICE void locate(const Sampler &sampler, i32 axis, T g) {
-    const T size = (T)sampler.size[axis];
+    const T size = (T)(i32)sampler.size[axis];
     Coordinate<T> x = unpadded<T>(sampler, g, size);
     finite = x.c - x.c == 0;
     k = x.k;
@@ -192,7 +192,7 @@ template <class Element, i32 D> struct CubicTaps {
       }
     }
   }
-  DEVICE void sample(const S *in, i64, i32, T (&out)[1]) const { sums<CubicValue>(in, out); }
+  DEVICE void sample(const S *in, i64, T (&out)[1]) const { sums<CubicValue>(in, out); }
   DEVICE void terms(const S *in, T g, Slopes &out) const {
     sums<CubicSlopes<D>>(in, out.sum);
 #pragma unroll

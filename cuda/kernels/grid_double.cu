@@ -30,9 +30,9 @@ template <class Taps> struct Tangent {
         of_tangent(a.sampler, a.input_tangent, p) {
     if (a.has_grid) load_grid(a.sampler, a.grid_tangent, p, v);
   }
-  DEVICE void at(i64 c, i32, T (&y)[1]) const {
+  DEVICE void at(i64 c, T (&y)[1]) const {
     T of_input[1] = {0};
-    if (a.has_input) of_tangent.sample(u + c * a.input_tangent.channel, 0, 1, of_input);
+    if (a.has_input) of_tangent.sample(u + c * a.input_tangent.channel, 0, of_input);
     y[0] = 0;
     y[0] += of_input[0];
     if (!a.has_grid) return;

@@ -16,15 +16,15 @@ template <class Taps> struct Sample {
 
   DEVICE Sample(const Args &a, const Position<DIMS> &p)
       : image(a.sampler.input), in((const S *)image.data + p.image * image.image), taps(a.sampler, image, p) {}
-  DEVICE void at(i64 c, i32 n, typename Taps::T (&y)[AT_ONCE]) const {
-    taps.sample(in + c * image.channel, image.channel, n, y);
+  template <i32 N> DEVICE void at(i64 c, typename Taps::T (&y)[N]) const {
+    taps.sample(in + c * image.channel, image.channel, y);
   }
 };
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_SAMPLE(S, D)                                                                  \
-  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                           \
-  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                             \
-  KERNEL_FIT(grid_sample_##D##d_##S, GridSampleArgs, 4) { each_channel<Linear##S##D>(a); } \
+#define GRID_SAMPLE(S, D)                                                                               \
+  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                                        \
+  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                                          \
+  KERNEL_FIT(grid_sample_##D##d_##S, GridSampleArgs, D == 2 ? 4 : 2) { each_channel<Linear##S##D>(a); } \
   KERNEL(grid_sample_bicubic_##D##d_##S, GridSampleArgs) { each_channel<Cubic##S##D>(a); }
 EACH_SAMPLER(GRID_SAMPLE)

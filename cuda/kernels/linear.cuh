@@ -7,7 +7,7 @@
 // bicubic (bicubic.cuh) alike:
 //   S, T, DIMS, Place
 //   FOLDS: how often a fold of channels is unrolled
-//   AT_ONCE, sample(channel of the image, pitch, n, out): the values there of n channels
+//   AT_ONCE, sample(channel of the image, pitch, out): the values there of some channels
 //   Slopes, terms(channel, g, slopes): terms of a gradient by the grid
 //   gradient(sums of slopes, axis): the gradient of a coordinate
 //   Bends, terms(channel, g, bends), bend(sums of bends, axis, other): likewise
@@ -32,32 +32,22 @@ template <class Element, i32 D> struct LinearTaps {
     for (i32 i = 0; i < taps; i++) {
       inside[i] = place.inside(i) && (i == 0 || s.mode != nearest);
       offset[i] = place.offset(i, image.axis);
-      weight[i] = place.weight(i);
+      weight[i] = inside[i] ? place.weight(i) : (T)0;
       any = any || inside[i];
     }
   }
-  // The sum of v * w over the taps inside, in order, from +0; nearest copies.
-  // All loads come before the first use.
-  template <i32 N> DEVICE void sample(const S *in, i64 pitch, i32 n, T (&out)[N]) const {
-    S v[N][taps];
+  // The sum of v * w over the taps, in order, from +0, which a tap outside adds,
+  // too; nearest copies. All loads come before the first use.
+  template <i32 N> DEVICE void sample(const S *in, i64 pitch, T (&out)[N]) const {
+    T v[N][taps];
+#pragma unroll
+    for (i32 j = 0; j < N; j++) load(in + j * pitch, v[j]);
 #pragma unroll
     for (i32 j = 0; j < N; j++) {
+      T sum = 0;
 #pragma unroll
-      for (i32 i = 0; i < taps; i++) {
-        if (j < n && inside[i]) v[j][i] = in[j * pitch + offset[i]];
-      }
-    }
-#pragma unroll
-    for (i32 j = 0; j < N; j++) {
-      out[j] = 0;
-      if (s.mode == nearest) {
-        if (j < n && inside[0]) out[j] = widen<T>(v[j][0]);
-        continue;
-      }
-#pragma unroll
-      for (i32 i = 0; i < taps; i++) {
-        if (j < n && inside[i]) out[j] += widen<T>(v[j][i]) * weight[i];
-      }
+      for (i32 i = 0; i < taps; i++) sum += v[j][i] * weight[i];
+      out[j] = s.mode == nearest ? v[j][0] : sum;
     }
   }
   DEVICE void load(const S *in, T (&v)[taps]) const {

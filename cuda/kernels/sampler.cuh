@@ -176,7 +176,7 @@ template <class T, i32 D> struct Cell {
     load_grid(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
-      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)sampler.size[d]), (T)sampler.size[d]);
+      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)(i32)sampler.size[d]), (T)(i32)sampler.size[d]);
       base[d] = sampler.mode == nearest ? rint_(x.c) : floor_(x.c);
       t[d] = x.c - base[d];
       s[d] = (base[d] + 1) - x.c;
@@ -244,6 +244,15 @@ template <class T, i32 N> struct Sums {
   }
 };
 
+// Computes channels [c, c + N) at a position, where out is channel 0.
+template <i32 N, class Values, class S>
+DEVICE void some_channels(const Values &values, const Image &image, S *out, i64 c) {
+  typename Compute<S>::type y[N];
+  values.at(c, y);
+#pragma unroll
+  for (i32 j = 0; j < N; j++) out[(c + j) * image.channel] = Narrow<S>::from(y[j]);
+}
+
 // Computes an output that is like grad_output: one thread takes up to
 // a.channels channels at one position, AT_ONCE at a time, from Values, made for
 // that position.
@@ -258,15 +267,12 @@ template <class Values> DEVICE void each_channel(const typename Values::Args &a)
     i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
     S *out = (S *)s.output.data + p.in(s.output);
 #pragma unroll 1
-    for (; c < stop; c += N) {
-      const i32 n = stop - c < N ? (i32)(stop - c) : N;
-      typename Compute<S>::type y[N];
-      values.at(c, n, y);
-#pragma unroll
-      for (i32 j = 0; j < N; j++) {
-        if (j < n) out[(c + j) * s.output.channel] = Narrow<S>::from(y[j]);
-      }
+    for (; c + N <= stop; c += N) some_channels<N>(values, s.output, out, c);
+    if constexpr (N == 4) {
+      if (stop - c == 3) return some_channels<3>(values, s.output, out, c);
     }
+#pragma unroll 1
+    for (; c < stop; c++) some_channels<1>(values, s.output, out, c);
   });
 }
 

@@ -5,145 +5,15 @@
 // order of positions, and sums in Chunk order (NUMERICS.md, section 4).
 #pragma once
 #include "merge.cuh"
-#include "sampler.cuh"
-
-const i32 log_width = 5, log_height = 3;
-const i32 tile_width = 1 << log_width, tile_height = 1 << log_height;
-const i32 tile_pixels = tile_width * tile_height;
-const i32 tile_threads = 128;
-const i32 tile_channels = 4; // that are summed at a time
-const i32 tile_chunk = 256;
-const i32 pixels_each = tile_pixels / tile_threads; // of a thread
-const i32 counter_pitch = 8; // counters lie apart, for atomics on one sector wait for each other
-
-struct TileArgs {
-  Sampler sampler; // output: grad_output
-  Image out;
-  Grid tangent; // of the grid, where SECOND
-  i64 positions; // of an image
-  i64 columns, tiles; // tiles in a row, and of an image
-  u32 *count, *next; // [images][tiles][counter_pitch]: the length of a list, and where its next position goes
-  u32 *lists, *spare; // [images][4 * positions]: an image's lists follow one another
-  i32 log_row, pad; // positions are listed as y << log_row | x
-};
-
-DEVICE Position<2> listed_position(const TileArgs &a, i64 image, u32 source) {
-  Position<2> p;
-  p.image = (u32)image;
-  p.at[1] = source >> a.log_row;
-  p.at[0] = source & ((1u << a.log_row) - 1);
-  return p;
-}
-
-// The pixels that a position has taps at.
-template <class T> struct TileTaps : Cell<T, 2> {
-  i32 far; // 1, or 0 where there is but one tap
-  DEVICE TileTaps(const Sampler &s, const Position<2> &p) : Cell<T, 2>(s, p), far(s.mode != nearest) {}
-  // The place of a tap's pixel in a tile, or -1.
-  DEVICE i32 place(i32 tap, i32 left, i32 top) const {
-    i32 x = this->pixel[0][tap & 1], y = this->pixel[1][tap >> 1];
-    bool here = x >= left && x < left + tile_width && y >= top && y < top + tile_height;
-    return here && (far || tap == 0) ? (y - top) * tile_width + (x - left) : -1;
-  }
-  // The tile of a tap's pixel, or -1 where that is none, or that of a tap before it.
-  DEVICE i64 tile(const TileArgs &a, i32 tap) const {
-    const i32(&pixel)[2][2] = this->pixel;
-    const i32 x = pixel[0][tap & 1], y = pixel[1][tap >> 1];
-    if (x < 0 || y < 0 || (tap > 0 && !far)) return -1;
-    const i32 column = x >> log_width, row = y >> log_height;
-    if ((tap & 1) && pixel[0][0] >> log_width == column) return -1;
-    if ((tap & 2) && pixel[1][0] >> log_height == row) return -1;
-    return row * a.columns + column;
-  }
-};
-
-// Adds 1 to counters, all threads of a warp that name the same one at once, and
-// returns the number that each gets. All threads call it; none names nothing.
-DEVICE u32 count_together(u32 *counters, u32 which, u32 none, u32 (*shared)[32]) {
-  const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const u32 peers = __match_any_sync(0xffffffffu, which);
-  const i32 leader = __ffs(peers) - 1;
-  if (lane == leader && which != none)
-    shared[warp][lane] = atomicAdd(counters + (i64)which * counter_pitch, (u32)__popc(peers));
-  __syncwarp();
-  const u32 number = shared[warp][leader] + __popc(peers & ((1u << lane) - 1));
-  __syncwarp();
-  return number;
-}
-
-// Counts each tile's positions, or puts them into the lists.
-template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 (*shared)[32]) {
-  const Sampler &s = a.sampler;
-  const u32 none = 0xffffffffu;
-  u32 *counters = FILL ? a.next : a.count;
-  each_position<2>(s, 1, [&](const Position<2> &p, bool here, i64) {
-    TileTaps<T> taps(s, p);
-    u32 *list = a.lists + 4 * a.positions * p.image;
-#pragma unroll
-    for (i32 tap = 0; tap < 4; tap++) {
-      const i64 tile = here ? taps.tile(a, tap) : -1;
-      const u32 which = tile < 0 ? none : (u32)(a.tiles * p.image + tile);
-      u32 to = 0;
-      if (tap == 0)
-        to = count_together(counters, which, none, shared);
-      else if (which != none) // seldom
-        to = atomicAdd(counters + (i64)which * counter_pitch, 1u);
-      if (FILL && which != none) list[to] = p.at[1] << a.log_row | p.at[0];
-    }
-  });
-}
-
-// Turns each thread's value into the sum of those of the threads before it, and
-// returns the sum of all. A whole block calls it.
-DEVICE u32 sum_before(u32 *shared, u32 &value) {
-  u32 sum = value;
-  shared[threadIdx.x] = sum;
-  __syncthreads();
-#pragma unroll 1
-  for (i32 step = 1; step < tile_threads; step *= 2) {
-    const u32 before = (i32)threadIdx.x >= step ? shared[threadIdx.x - step] : 0;
-    __syncthreads();
-    sum += before;
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-  }
-  const u32 total = shared[tile_threads - 1];
-  value = sum - value;
-  __syncthreads();
-  return total;
-}
-
-// Where the lists of an image's tiles begin: a block of threads takes an image.
-DEVICE void place_lists(const TileArgs &a, u32 *shared) {
-  const i32 each = 8; // tiles of a thread
-  for (i64 image = blockIdx.x; image < a.sampler.images; image += gridDim.x) {
-    const u32 *count = a.count + image * a.tiles * counter_pitch;
-    u32 *next = a.next + image * a.tiles * counter_pitch, done = 0;
-    for (i64 from = 0; from < a.tiles; from += each * tile_threads) {
-      const i64 first = from + threadIdx.x * each;
-      u32 here[each], sum = 0;
-#pragma unroll
-      for (i32 i = 0; i < each; i++) {
-        here[i] = first + i < a.tiles ? count[(first + i) * counter_pitch] : 0;
-        sum += here[i];
-      }
-      const u32 total = sum_before(shared, sum);
-      sum += done;
-#pragma unroll
-      for (i32 i = 0; i < each; i++) {
-        if (first + i < a.tiles) next[(first + i) * counter_pitch] = sum;
-        sum += here[i];
-      }
-      done += total;
-    }
-  }
-}
+#include "tile_lists.cuh"
 
 template <class T> struct TileShare {
   static constexpr i32 log_entries = sizeof(T) == 4 ? 9 : 8, entries = 1 << log_entries;
   union {
     T weight[4][entries];
-    u32 counts[16 * tile_threads]; // of digits, while a list is sorted
+    struct { // while a list is sorted
+      u32 next[256], count[tile_threads / 32][256]; // of digits: where the next goes; how many a warp has
+    } digits;
   };
   union {
     T dy[tile_channels][entries];
@@ -155,27 +25,34 @@ template <class T> struct TileShare {
   u32 scan[tile_threads];
 };
 
-// Sorts a list that a tile's block takes in several parts: 4 bits at a time
-// from the lowest, a thread its share of the list.
+// Sorts a list that a tile's block takes in several parts, 8 bits at a time from
+// the lowest. A pass counts digits, then places 128 positions after the other.
 template <class T> DEVICE void sort_list(TileShare<T> &t, u32 *list, u32 *spare, u32 n, u32 largest) {
-  const u32 each = (n - 1) / tile_threads + 1;
-  const u32 lo = min_(threadIdx.x * each, n), hi = min_(lo + each, n);
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
-  for (i32 shift = 0; shift < 32 && (largest >> shift || shift / 4 % 2); shift += 4) {
-    for (i32 d = 0; d < 16; d++) t.counts[d * tile_threads + threadIdx.x] = 0;
-    for (u32 i = lo; i < hi; i++) t.counts[(list[i] >> shift & 15) * tile_threads + threadIdx.x]++;
+  for (i32 shift = 0; shift < 32 && (largest >> shift || shift / 8 % 2); shift += 8) {
+    for (u32 i = threadIdx.x; i < 256 * (1 + tile_threads / 32); i += tile_threads) t.digits.next[i] = 0;
     __syncthreads();
-    u32 sum = 0, *mine = t.counts + threadIdx.x * 16; // of 16 threads, for one digit
-    for (i32 i = 0; i < 16; i++) sum += mine[i];
-    sum_before(t.scan, sum);
-    for (i32 i = 0; i < 16; i++) {
-      const u32 count = mine[i];
-      mine[i] = sum;
-      sum += count;
+    for (u32 i = threadIdx.x; i < n; i += tile_threads) atomicAdd(&t.digits.next[list[i] >> shift & 255], 1u);
+    __syncthreads();
+    start_runs(t.scan, t.digits.next + threadIdx.x * 2, 2);
+    for (u32 from = 0; from < n; from += tile_threads) {
+      const u32 i = from + threadIdx.x, source = i < n ? list[i] : 0, digit = i < n ? source >> shift & 255 : 256;
+      const u32 peers = __match_any_sync(0xffffffffu, digit), before = __popc(peers & ((1u << lane) - 1));
+      if (digit < 256 && before == 0) t.digits.count[warp][digit] = __popc(peers);
+      __syncthreads();
+      if (digit < 256) {
+        u32 to = t.digits.next[digit] + before;
+        for (u32 w = 0; w < warp; w++) to += t.digits.count[w][digit];
+        spare[to] = source;
+      }
+      __syncthreads();
+      if (digit < 256 && before == 0) {
+        atomicAdd(&t.digits.next[digit], (u32)__popc(peers));
+        t.digits.count[warp][digit] = 0;
+      }
+      __syncthreads();
     }
-    __syncthreads();
-    for (u32 i = lo; i < hi; i++) spare[t.counts[(list[i] >> shift & 15) * tile_threads + threadIdx.x]++] = list[i];
-    __syncthreads();
     u32 *other = list;
     list = spare;
     spare = other;
@@ -250,15 +127,7 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
     }
   }
   __syncthreads();
-  u32 sum = 0, *mine = t.stop + threadIdx.x * pixels_each;
-  for (i32 i = 0; i < pixels_each; i++) sum += mine[i];
-  sum_before(t.scan, sum);
-  for (i32 i = 0; i < pixels_each; i++) {
-    const u32 count = mine[i];
-    mine[i] = sum;
-    sum += count;
-  }
-  __syncthreads();
+  start_runs(t.scan, t.stop + threadIdx.x * pixels_each, pixels_each);
   if (sorted) {
     if (threadIdx.x < 32) list_in_order(t, n);
     __syncthreads();
