@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -28,17 +29,17 @@ type samplerArgs struct {
 	input, output                          imageArg
 	grid                                   gridArg
 	mode, padding, alignCorners, gridDType int32
+	logWidth, logHeight                    int32
 }
 
 type gridSampleArgs struct {
-	sampler             samplerArgs
-	positions, channels int64
+	sampler  samplerArgs
+	channels int64
 }
 
 type gridGradientArgs struct {
-	sampler   samplerArgs
-	positions int64
-	out       gridArg
+	sampler samplerArgs
+	out     gridArg
 }
 
 type affineArgs struct {
@@ -69,18 +70,25 @@ func gridOf(v *tensor.View) (g gridArg) {
 }
 
 // samplerOf describes a grid_sample; input and grid are numbers of arguments.
-func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int) {
+func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error) {
 	in, g := p.Shapes[input], p.Shapes[grid]
 	dims = len(in) - 2
 	s = samplerArgs{images: in[0], channels: in[1], size: [3]int64{1, 1, 1}, out: [3]int64{1, 1, 1}, gridDType: typeCodes[p.Types[grid]]}
 	for axis := range dims {
 		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
+		if most := max(s.size[axis], s.out[axis], s.images, s.channels); most > maxExtent {
+			return s, dims, fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
+		}
 	}
 	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
 	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
 	s.alignCorners = boolArg(p.Bool("align_corners"))
-	return s, dims
+	return s, dims, nil
 }
+
+// maxExtent is the largest extent whose pixels or positions 32-bit numbers name,
+// with one before the first and one behind the last.
+const maxExtent = 1<<31 - 3
 
 const (
 	modeNearest = 1
@@ -114,23 +122,53 @@ func (s *samplerArgs) channelsOfThread() int64 {
 	return each
 }
 
+// cover covers all positions, once for each group, by blocks that take so many:
+// rectangles of images that fill them, else (with -1) positions in a row.
+func (s *samplerArgs) cover(each, groups int64) geometry {
+	limit := logOf(each)
+	width := min(logOf(s.out[0]), limit, 5)
+	height := min(logOf(s.out[1]), limit-width)
+	width = min(logOf(s.out[0]), limit-height)
+	columns, rows := (s.out[0]+1<<width-1)>>width, (s.out[1]+1<<height-1)>>height
+	if width+height < min(limit, 6) || columns*rows<<(width+height) > 2*s.out[0]*s.out[1] {
+		s.logWidth, s.logHeight = -1, -1
+		return blocks((s.positions()*groups+each-1)/each, 1<<20).of(each)
+	}
+	s.logWidth, s.logHeight = width, height
+	grid := [3]uint32{uint32(columns), uint32(min(rows, 1<<16-1)), uint32(min(s.images*s.out[2]*groups, 1<<16-1))}
+	return geometry{grid: grid}.of(1 << (width + height))
+}
+
+// logOf is the logarithm of the smallest power of two that is not below n.
+func logOf(n int64) int32 { return int32(bits.Len64(uint64(max(n, 1) - 1))) }
+
+// of is the geometry with blocks of n threads.
+func (g geometry) of(n int64) geometry {
+	g.block = [3]uint32{uint32(n), 1, 1}
+	return g
+}
+
 // eachChannel covers the channels of all positions, so many to a thread.
 func (s *samplerArgs) eachChannel(each int64) geometry {
-	return threads(s.positions() * ((s.channels + each - 1) / each))
+	return s.cover(blockThreads, (s.channels+each-1)/each)
 }
 
 func buildGridSample(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	s, dims := samplerOf(p, 0, 1)
+	s, dims, err := samplerOf(p, 0, 1)
+	if err != nil {
+		return err
+	}
 	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
-	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
+	each := s.channelsOfThread()
 	to.run = func(r *run) {
-		if a.positions == 0 || s.channels == 0 {
+		if s.positions() == 0 || s.channels == 0 {
 			return
 		}
-		a := a
-		a.sampler.bind(&r.args[0], &r.args[1], &r.args[2])
-		launch(r, k, s.eachChannel(a.channels), &a)
+		s := s
+		s.bind(&r.args[0], &r.args[1], &r.args[2])
+		g := s.eachChannel(each)
+		launch(r, k, g, &gridSampleArgs{s, each})
 	}
 	return nil
 }
@@ -141,7 +179,9 @@ func buildGridSampleBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	if p.Types[4] != tensor.None {
-		buildGridGradient(p, to)
+		if err := buildGridGradient(p, to); err != nil {
+			return err
+		}
 	}
 	if p.Types[3] != tensor.None {
 		return inputGradient{out: 3}.build(p, to)
@@ -158,24 +198,27 @@ func (s *samplerArgs) groups() geometry {
 	for share < 8 && share*groupChannels < s.channels && positions*share < enough {
 		share *= 2
 	}
-	g := blocks((positions*share+groupThreads-1)/groupThreads, 1<<20)
-	g.block = [3]uint32{uint32(groupThreads / share), uint32(share), 1}
+	g := s.cover(groupThreads/share, 1)
+	g.block[1] = uint32(share)
 	return g
 }
 
-func buildGridGradient(p *Problem, to *Program) {
-	s, dims := samplerOf(p, 1, 2)
+func buildGridGradient(p *Problem, to *Program) error {
+	s, dims, err := samplerOf(p, 1, 2)
+	if err != nil {
+		return err
+	}
 	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
-	a := gridGradientArgs{sampler: s, positions: s.positions()}
 	to.then(func(r *run) {
-		if a.positions == 0 {
+		if s.positions() == 0 {
 			return
 		}
-		a := a
-		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
-		a.out = gridOf(&r.args[4])
-		launch(r, k, s.groups(), &a)
+		s := s
+		s.bind(&r.args[1], &r.args[2], &r.args[0])
+		g := s.groups()
+		launch(r, k, g, &gridGradientArgs{s, gridOf(&r.args[4])})
 	})
+	return nil
 }
 
 // affineOf describes an affine_grid whose grid is an argument.

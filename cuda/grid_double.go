@@ -3,11 +3,11 @@ package cuda
 import "github.com/isobit-ml/isobit/tensor"
 
 type gridDoubleArgs struct {
-	sampler             samplerArgs
-	positions, channels int64
-	inputTangent        imageArg
-	gridTangent, out    gridArg
-	hasInput, hasGrid   int32
+	sampler           samplerArgs
+	channels          int64
+	inputTangent      imageArg
+	gridTangent, out  gridArg
+	hasInput, hasGrid int32
 }
 
 // The places of grid_sample_double_backward's arguments; the first three are
@@ -25,26 +25,31 @@ const (
 func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
-	s, dims := samplerOf(p, 1, 2)
+	s, dims, err := samplerOf(p, 1, 2)
+	if err != nil {
+		return err
+	}
 	name := s.geometry(dims) + typeNames(p.Types[1])
-	a := gridDoubleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
+	a := gridDoubleArgs{sampler: s, channels: s.channelsOfThread()}
 	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)
 	if p.Types[doubleOfOutput] != tensor.None {
 		k := to.kernel("grid_double_output_%s", name)
 		to.then(func(r *run) {
-			if a.positions > 0 && s.channels > 0 {
+			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
-				launch(r, k, s.eachChannel(a.channels), &a)
+				g := a.sampler.eachChannel(a.channels)
+				launch(r, k, g, &a)
 			}
 		})
 	}
 	if p.Types[doubleOfGrid] != tensor.None {
 		k := to.kernel("grid_double_%s", name)
 		to.then(func(r *run) {
-			if a.positions > 0 {
+			if s.positions() > 0 {
 				a := a.bound(r, 0)
 				a.out = gridOf(&r.args[doubleOfGrid])
-				launch(r, k, s.groups(), &a)
+				g := a.sampler.groups()
+				launch(r, k, g, &a)
 			}
 		})
 	}

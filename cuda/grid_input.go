@@ -29,20 +29,23 @@ type inputGradient struct {
 
 // build adds the scatter.
 func (g inputGradient) build(p *Problem, to *Program) error {
-	s, dims := samplerOf(p, 1, 2)
+	s, dims, err := samplerOf(p, 1, 2)
+	if err != nil {
+		return err
+	}
 	positions := s.positions()
 	// Without terms every sum is +0: a scatter of no positions.
 	if g.second && (s.mode == modeNearest || p.Types[g.tangent] == tensor.None) {
 		positions, g.second, s.mode = 0, false, modeNearest
+	}
+	if dims == 2 && s.mode != modeBicubic {
+		return g.buildTiles(p, to, s, positions/max(1, s.images))
 	}
 	a := inputGradientArgs{sampler: s, positions: positions}
 	pixels, cells := s.images, s.images
 	for axis := range dims {
 		pixels *= s.size[axis]
 		cells *= s.size[axis] + 1
-		if s.size[axis] >= 1<<24 {
-			return fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], 1<<24-1)
-		}
 	}
 	// Sources are what is sorted: positions, or every tap of each.
 	what, sources, taps := "output positions", positions, int64(1)<<dims
@@ -84,4 +87,21 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 		launchScatter(r, sc, &a)
 	})
 	return nil
+}
+
+// inputKernels lists what a gradient of grid_sample's input, "gradient" or
+// "double", and zeros in its place take.
+func inputKernels(kind string) []string {
+	names := append(forTypes("input_tiles_gradient", floats), "input_tiles_place")
+	if kind != "gradient" {
+		names = append(names, forTypes("input_tiles_"+kind, floats)...)
+	}
+	var jobs []string
+	for _, job := range []string{"gradient_nearest_3d", kind + "_3d", kind + "_bicubic_2d", kind + "_bicubic_3d"} {
+		jobs = append(jobs, forTypes("input_"+job, floats)...)
+	}
+	for _, keys := range []string{"tiles_count", "tiles_fill", "keys_3d", "keys_bicubic_2d", "keys_bicubic_3d"} {
+		names = append(names, forTypes("input_"+keys, floats[:2])...)
+	}
+	return append(names, sortKernels(jobs)...)
 }

@@ -49,13 +49,10 @@ var Ops = []Op{
 		return forSamplers("grid_sample", floats)
 	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
-		names := sortKernels(append(forDims("input_gradient_nearest", floats), forSamplers("input_gradient", floats)...))
-		return append(append(names, forSamplers("grid_gradient", floats)...), forSamplers("input_keys", floats[:2])...)
+		return append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...)
 	}, buildGridSampleBackward},
 	{"grid_sample_double_backward", func() []string {
-		names := sortKernels(append(forDims("input_gradient_nearest", floats), forSamplers("input_double", floats)...))
-		names = append(append(names, forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
-		return append(names, forSamplers("input_keys", floats[:2])...)
+		return append(append(inputKernels("double"), forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},

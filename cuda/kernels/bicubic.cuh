@@ -33,13 +33,12 @@ const i32 cubic_taps = 4; // along an axis
 
 // The taps of a position along one axis. T is the compute type.
 template <class T> struct CubicAxis {
-  i64 at[cubic_taps];
-  bool inside[cubic_taps];
+  i32 at[cubic_taps]; // pixels, or -1
   T weight[3][cubic_taps], k; // weight: then its derivatives, then second ones
   bool finite; // else k counts as 0
 
   DEVICE void locate(const Sampler &sampler, i32 axis, T g) {
-    const T size = (T)sampler.size[axis];
+    const T size = (T)(i32)sampler.size[axis];
     Coordinate<T> x = unpadded<T>(sampler, g, size);
     finite = x.c - x.c == 0;
     k = x.k;
@@ -55,8 +54,7 @@ template <class T> struct CubicAxis {
     for (i32 i = 0; i < cubic_taps; i++) {
       Coordinate<T> place = {base + (T)(i - 1), 0};
       place = pad<T>(sampler, place, size);
-      inside[i] = whole_below(place.c, sampler.size[axis]) && (finite || sampler.padding != zeros);
-      at[i] = inside[i] ? (i64)place.c : 0;
+      at[i] = finite || sampler.padding != zeros ? pixel_at(place.c, sampler.size[axis]) : -1;
     }
   }
   // The weight, or its derivative, of a tap that is only known at run time.
@@ -88,8 +86,9 @@ template <class T, i32 D> struct CubicCell {
     bool inside = true;
 #pragma unroll
     for (i32 d = D - 1; d >= 0; d--) {
-      number = number * sampler.size[d] + axis[d].at[tap >> 2 * d & 3];
-      inside = inside && axis[d].inside[tap >> 2 * d & 3];
+      const i32 at = axis[d].at[tap >> 2 * d & 3];
+      number = number * sampler.size[d] + at;
+      inside = inside && at >= 0;
     }
     return inside ? number : none;
   }
@@ -130,7 +129,7 @@ template <class Element, i32 D> struct CubicTaps {
   typedef Element S;
   typedef typename Compute<S>::type T;
   typedef CubicCell<T, D> Place;
-  static constexpr i32 DIMS = D, FOLDS = 1;
+  static constexpr i32 DIMS = D, FOLDS = 1, AT_ONCE = 1;
   static constexpr bool SELF = true;
   typedef Sums<T, CubicSlopes<D>::SUMS> Slopes;
   typedef Sums<T, CubicBends<D>::SUMS> Bends;
@@ -143,7 +142,7 @@ template <class Element, i32 D> struct CubicTaps {
     for (i32 d = 0; d < D; d++) {
       bool some = false;
 #pragma unroll
-      for (i32 i = 0; i < cubic_taps; i++) some = some || place.axis[d].inside[i];
+      for (i32 i = 0; i < cubic_taps; i++) some = some || place.axis[d].at[i] >= 0;
       any = any && some;
     }
   }
@@ -154,8 +153,8 @@ template <class Element, i32 D> struct CubicTaps {
     bool inside = true;
 #pragma unroll
     for (i32 d = D - 1; d >= 0; d--) {
-      inside = inside && place.axis[d].inside[n[d]];
-      offset += place.axis[d].at[n[d]] * image.axis[d];
+      inside = inside && place.axis[d].at[n[d]] >= 0;
+      offset += (i64)(u32)place.axis[d].at[n[d]] * image.axis[d];
     }
     return inside ? widen<T>(in[offset]) : (T)0;
   }
@@ -193,11 +192,7 @@ template <class Element, i32 D> struct CubicTaps {
       }
     }
   }
-  DEVICE T sample(const S *in) const {
-    T sum[1];
-    sums<CubicValue>(in, sum);
-    return sum[0];
-  }
+  DEVICE void sample(const S *in, i64, T (&out)[1]) const { sums<CubicValue>(in, out); }
   DEVICE void terms(const S *in, T g, Slopes &out) const {
     sums<CubicSlopes<D>>(in, out.sum);
 #pragma unroll

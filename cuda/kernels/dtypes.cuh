@@ -49,6 +49,8 @@ template <> struct Compute<f64> {
   typedef f64 type;
 };
 
+template <class T> DEVICE T min_(T a, T b) { return a < b ? a : b; }
+
 DEVICE f32 rint_(f32 x) { return rintf(x); }
 DEVICE f64 rint_(f64 x) { return rint(x); }
 DEVICE f32 floor_(f32 x) { return floorf(x); }
@@ -233,6 +235,20 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const f8e5m2 *)data)[at]);
   }
   return 0; // an absent tensor
+}
+
+// The same of a type that is a float.
+template <class T> DEVICE T get_float(const void *data, i32 dtype, i64 at) {
+  switch (dtype) {
+  case f32_:
+    return widen<T>(((const f32 *)data)[at]);
+  case f64_:
+    return widen<T>(((const f64 *)data)[at]);
+  case f16_:
+    return widen<T>(((const f16 *)data)[at]);
+  default:
+    return widen<T>(((const bf16 *)data)[at]);
+  }
 }
 
 template <class T> DEVICE void set_as(void *data, i32 dtype, i64 at, T v) {

@@ -17,8 +17,6 @@ const i32 warp_lanes = 32;
 const i32 row_threads = 256;
 const u32 all_lanes = 0xffffffffu;
 
-DEVICE u32 min_(u32 a, u32 b) { return a < b ? a : b; }
-
 // An entry of a list, read at once: of a row, count sources from at on; or its
 // count sources in chunks from at on.
 struct alignas(16) RowPart {

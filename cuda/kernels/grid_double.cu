@@ -6,7 +6,7 @@
 // the upstream gradient and by the grid.
 struct GridDoubleArgs {
   Sampler sampler; // output: grad_grad_output, or to sum over channels grad_output
-  i64 positions, channels; // channels: per thread
+  i64 channels; // per thread
   Image input_tangent; // u
   Grid grid_tangent; // v
   Grid out; // grad_grid
@@ -18,7 +18,7 @@ template <class Taps> struct Tangent {
   typedef GridDoubleArgs Args;
   typedef typename Taps::S S;
   typedef typename Taps::T T;
-  static constexpr i32 DIMS = Taps::DIMS;
+  static constexpr i32 DIMS = Taps::DIMS, AT_ONCE = 1;
   const Args &a;
   const S *in, *u; // of the position's image
   Taps taps, of_tangent;
@@ -30,16 +30,17 @@ template <class Taps> struct Tangent {
         of_tangent(a.sampler, a.input_tangent, p) {
     if (a.has_grid) load_grid(a.sampler, a.grid_tangent, p, v);
   }
-  DEVICE T at(i64 c) const {
-    T y = 0;
-    if (a.has_input) y += of_tangent.sample(u + c * a.input_tangent.channel);
-    if (!a.has_grid) return y;
+  DEVICE void at(i64 c, T (&y)[1]) const {
+    T of_input[1] = {0};
+    if (a.has_input) of_tangent.sample(u + c * a.input_tangent.channel, 0, of_input);
+    y[0] = 0;
+    y[0] += of_input[0];
+    if (!a.has_grid) return;
     typename Taps::Slopes slopes;
     slopes.clear();
     if (a.sampler.mode != nearest) taps.terms(in + c * a.sampler.input.channel, (T)1, slopes);
 #pragma unroll
-    for (i32 d = 0; d < DIMS; d++) y += taps.gradient(slopes, d) * v[d];
-    return y;
+    for (i32 d = 0; d < DIMS; d++) y[0] += taps.gradient(slopes, d) * v[d];
   }
 };
 
@@ -55,10 +56,7 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
   typedef typename Taps::T T;
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
-  for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
-    i64 number = from + threadIdx.x;
-    bool here = number < a.positions;
-    Position<D> p(s.out, here ? number : 0);
+  each_position<D>(s, 1, [&](const Position<D> &p, bool here, i64) {
     T slopes[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) slopes[d] = 0;
@@ -85,7 +83,7 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
       }
     }
     if (here && threadIdx.y == 0) store_grid(s, a.out, p, slopes);
-  }
+  });
 }
 
 // A type contains commas, which a macro's argument must not.

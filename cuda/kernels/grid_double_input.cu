@@ -25,9 +25,11 @@ template <class Gradient> struct InputDouble : Gradient {
 };
 
 // A job's type contains commas, which a macro's argument must not.
-#define INPUT_DOUBLE(S, D)                                                 \
-  typedef InputDouble<InputGradient<S, D, LinearSources, 4>> Linear##S##D; \
-  typedef InputDouble<InputGradient<S, D, CubicSources, 4>> Cubic##S##D;   \
-  SCATTER_KERNELS(input_double_##D##d_##S, Linear##S##D)                   \
-  SCATTER_KERNELS(input_double_bicubic_##D##d_##S, Cubic##S##D)
-EACH_SAMPLER(INPUT_DOUBLE)
+#define INPUT_DOUBLE(S)                                                  \
+  typedef InputDouble<InputGradient<S, 3, LinearSources, 4>> Linear3##S; \
+  typedef InputDouble<InputGradient<S, 2, CubicSources, 4>> Cubic2##S;   \
+  typedef InputDouble<InputGradient<S, 3, CubicSources, 4>> Cubic3##S;   \
+  SCATTER_KERNELS(input_double_3d_##S, Linear3##S)                       \
+  SCATTER_KERNELS(input_double_bicubic_2d_##S, Cubic2##S)                \
+  SCATTER_KERNELS(input_double_bicubic_3d_##S, Cubic3##S)
+EACH_FLOAT(INPUT_DOUBLE)

@@ -3,27 +3,28 @@
 
 struct GridSampleArgs {
   Sampler sampler;
-  i64 positions; // of all images
   i64 channels; // per thread
 };
 
 template <class Taps> struct Sample {
   typedef GridSampleArgs Args;
   typedef typename Taps::S S;
-  static constexpr i32 DIMS = Taps::DIMS;
+  static constexpr i32 DIMS = Taps::DIMS, AT_ONCE = Taps::AT_ONCE;
   const Image &image;
   const S *in;
   Taps taps;
 
   DEVICE Sample(const Args &a, const Position<DIMS> &p)
       : image(a.sampler.input), in((const S *)image.data + p.image * image.image), taps(a.sampler, image, p) {}
-  DEVICE typename Taps::T at(i64 c) const { return taps.sample(in + c * image.channel); }
+  template <i32 N> DEVICE void at(i64 c, typename Taps::T (&y)[N]) const {
+    taps.sample(in + c * image.channel, image.channel, y);
+  }
 };
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_SAMPLE(S, D)                                                           \
-  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                    \
-  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                      \
-  KERNEL(grid_sample_##D##d_##S, GridSampleArgs) { each_channel<Linear##S##D>(a); } \
+#define GRID_SAMPLE(S, D)                                                                               \
+  typedef Sample<LinearTaps<S, D>> Linear##S##D;                                                        \
+  typedef Sample<CubicTaps<S, D>> Cubic##S##D;                                                          \
+  KERNEL_FIT(grid_sample_##D##d_##S, GridSampleArgs, D == 2 ? 4 : 2) { each_channel<Linear##S##D>(a); } \
   KERNEL(grid_sample_bicubic_##D##d_##S, GridSampleArgs) { each_channel<Cubic##S##D>(a); }
 EACH_SAMPLER(GRID_SAMPLE)

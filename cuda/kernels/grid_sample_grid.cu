@@ -5,26 +5,22 @@
 // The gradient of grid_sample's grid.
 struct GridGradientArgs {
   Sampler sampler; // output: grad_output
-  i64 positions;
   Grid out;
 };
 
 template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared) {
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
-  for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
-    i64 number = from + threadIdx.x;
-    bool here = number < a.positions;
-    Position<D> p(s.out, here ? number : 0);
+  each_position<D>(s, 1, [&](const Position<D> &p, bool here, i64) {
     Taps taps(s, s.input, p);
     typename Taps::Slopes total;
     group_sums<Taps::FOLDS>(s, s.input, taps, p, here, shared, total);
-    if (!here || threadIdx.y != 0) continue;
+    if (!here || threadIdx.y != 0) return;
     typename Taps::T v[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) v[d] = taps.gradient(total, d);
     store_grid(s, a.out, p, v);
-  }
+  });
 }
 
 // A type contains commas, which a macro's argument must not.

@@ -10,8 +10,9 @@ template <class T, i32 D> DEVICE void input_keys(const InputGradientArgs &a) {
     bool any = true;
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
-      any = any && whole_below(cell.base[d] + (T)rim, s.size[d] + rim);
-      base[d] = any ? (i64)cell.base[d] : 0;
+      const i32 at = pixel_at(cell.base[d] + (T)rim, s.size[d] + rim);
+      any = any && at >= 0;
+      base[d] = at - rim;
       none *= s.size[d] + rim;
     }
     a.keys[i] = (u32)(any ? cell_number<D>(s, p.image, base, rim) : none);
@@ -32,20 +33,21 @@ template <class T, i32 D> DEVICE void input_keys_bicubic(const InputGradientArgs
   }
 }
 
-#define INPUT_KEYS(T, D)                                                    \
-  KERNEL(input_keys_##D##d_##T, InputGradientArgs) { input_keys<T, D>(a); } \
-  KERNEL(input_keys_bicubic_##D##d_##T, InputGradientArgs) { input_keys_bicubic<T, D>(a); }
-INPUT_KEYS(f32, 2)
-INPUT_KEYS(f64, 2)
-INPUT_KEYS(f32, 3)
-INPUT_KEYS(f64, 3)
+#define INPUT_KEYS(T)                                                                   \
+  KERNEL(input_keys_3d_##T, InputGradientArgs) { input_keys<T, 3>(a); }                 \
+  KERNEL(input_keys_bicubic_2d_##T, InputGradientArgs) { input_keys_bicubic<T, 2>(a); } \
+  KERNEL(input_keys_bicubic_3d_##T, InputGradientArgs) { input_keys_bicubic<T, 3>(a); }
+INPUT_KEYS(f32)
+INPUT_KEYS(f64)
 
 // A job's type contains commas, which a macro's argument must not.
-#define INPUT_GRADIENT(S, D)                                        \
-  typedef InputGradient<S, D, NearestSources, 8> Nearest##S##D;     \
-  typedef InputGradient<S, D, LinearSources, 8> Linear##S##D;       \
-  typedef InputGradient<S, D, CubicSources, 4> Cubic##S##D;         \
-  SCATTER_KERNELS(input_gradient_nearest_##D##d_##S, Nearest##S##D) \
-  SCATTER_KERNELS(input_gradient_##D##d_##S, Linear##S##D)          \
-  SCATTER_KERNELS(input_gradient_bicubic_##D##d_##S, Cubic##S##D)
-EACH_SAMPLER(INPUT_GRADIENT)
+#define INPUT_GRADIENT(S)                                     \
+  typedef InputGradient<S, 3, NearestSources, 8> Nearest3##S; \
+  typedef InputGradient<S, 3, LinearSources, 8> Linear3##S;   \
+  typedef InputGradient<S, 2, CubicSources, 4> Cubic2##S;     \
+  typedef InputGradient<S, 3, CubicSources, 4> Cubic3##S;     \
+  SCATTER_KERNELS(input_gradient_nearest_3d_##S, Nearest3##S) \
+  SCATTER_KERNELS(input_gradient_3d_##S, Linear3##S)          \
+  SCATTER_KERNELS(input_gradient_bicubic_2d_##S, Cubic2##S)   \
+  SCATTER_KERNELS(input_gradient_bicubic_3d_##S, Cubic3##S)
+EACH_FLOAT(INPUT_GRADIENT)

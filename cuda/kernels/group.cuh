@@ -26,10 +26,10 @@ template <i32 UNROLL, class Taps, class Totals> struct GroupFold {
   // whole group folds c with c + 8, then with c + 4, + 2, + 1. From step LAST on
   // there are none but c: their +0 could change the sign of a zero alone, which
   // does not outlive the +0 that total begins with.
-  template <i32 STEP, i32 LAST> DEVICE void fold(i64 c, Totals &out) const {
+  template <i32 STEP, i32 LAST> DEVICE void fold(u32 c, Totals &out) const {
     if constexpr (STEP == LAST) {
       out.clear();
-      if (c < s.channels) taps.terms(in + c * image.channel, widen<T>(dy[c * s.output.channel]), out);
+      if (c < (u32)s.channels) taps.terms(in + c * image.channel, widen<T>(dy[c * s.output.channel]), out);
     } else {
 #pragma unroll UNROLL
       for (i32 half = 0; half < 2; half++) {
@@ -59,7 +59,7 @@ DEVICE void group_sums(const Sampler &s, const Image &image, const Taps &taps, c
       if (UNROLL > 1 && s.channels <= few_channels) // long code stands once
         fold.template fold<1, few_channels>(0, group);
       else
-        fold.template fold<1, group_channels>((first + threadIdx.y) * group_channels, group);
+        fold.template fold<1, group_channels>((u32)(first + threadIdx.y) * group_channels, group);
     }
     if (blockDim.y == 1) {
       total.add(group);

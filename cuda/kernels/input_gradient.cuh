@@ -1,4 +1,5 @@
-// The gradient of grid_sample's input: a scatter of grad_output, weighted.
+// The gradient of grid_sample's input, of volumes and of bicubic (that of other
+// images: tiles.cuh): a scatter of grad_output, weighted.
 // Output positions are sorted by the cell that they fall in; a pixel then draws
 // from the cells around it, one for each tap, in the order of positions.
 #pragma once
@@ -53,14 +54,13 @@ template <class Element, i32 D, template <class, i32> class Sources, i32 COLUMNS
     T weight;
   };
   static constexpr i32 LISTS = Sources<T, D>::LISTS, EACH = Sources<T, D>::EACH;
-  static constexpr i32 AHEAD = 1, WIDTH = COLUMNS, DIMS = D;
-  static constexpr bool BY_COLUMN = false, SPARSE = false;
+  static constexpr i32 WIDTH = COLUMNS, DIMS = D;
 
   static DEVICE Position<D> place(const InputGradientArgs &a, i64 pixel) { return Position<D>(a.sampler.size, pixel); }
   static DEVICE i64 key(const InputGradientArgs &a, const Position<D> &pixel, i32 tap) {
     i64 base[D];
 #pragma unroll
-    for (i32 d = 0; d < D; d++) base[d] = pixel.at[d] - (tap >> d & 1);
+    for (i32 d = 0; d < D; d++) base[d] = (i64)pixel.at[d] - (tap >> d & 1);
     return cell_number<D>(a.sampler, pixel.image, base, LISTS == 1 ? 0 : 1);
   }
   // The tap of a source that a list names.

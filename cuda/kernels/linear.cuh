@@ -7,7 +7,7 @@
 // bicubic (bicubic.cuh) alike:
 //   S, T, DIMS, Place
 //   FOLDS: how often a fold of channels is unrolled
-//   sample(channel of the image): its value there
+//   AT_ONCE, sample(channel of the image, pitch, out): the values there of some channels
 //   Slopes, terms(channel, g, slopes): terms of a gradient by the grid
 //   gradient(sums of slopes, axis): the gradient of a coordinate
 //   Bends, terms(channel, g, bends), bend(sums of bends, axis, other): likewise
@@ -16,7 +16,7 @@ template <class Element, i32 D> struct LinearTaps {
   typedef Element S;
   typedef typename Compute<S>::type T;
   typedef Cell<T, D> Place;
-  static constexpr i32 DIMS = D, FOLDS = 2, taps = 1 << D, each = taps / 2;
+  static constexpr i32 DIMS = D, FOLDS = 2, AT_ONCE = D == 2 ? 16 / sizeof(T) : 1, taps = 1 << D, each = taps / 2;
   static constexpr bool SELF = false;
   typedef Sums<T, D * each> Slopes;
   typedef Sums<T, D == 2 ? 1 : 6> Bends;
@@ -30,23 +30,25 @@ template <class Element, i32 D> struct LinearTaps {
       : s(sampler), place(sampler, p), any(false) {
 #pragma unroll
     for (i32 i = 0; i < taps; i++) {
-      inside[i] = place.tap(s, i, image.axis, offset[i]);
-      weight[i] = place.weight(i);
+      inside[i] = place.inside(i) && (i == 0 || s.mode != nearest);
+      offset[i] = place.offset(i, image.axis);
+      weight[i] = inside[i] ? place.weight(i) : (T)0;
       any = any || inside[i];
     }
   }
-  // The sum of v * w over the taps inside, in order, from +0; nearest copies.
-  DEVICE T sample(const S *in) const {
-    T sum = 0;
-    if (s.mode == nearest) {
-      if (inside[0]) sum = widen<T>(in[offset[0]]);
-      return sum;
-    }
+  // The sum of v * w over the taps, in order, from +0, which a tap outside adds,
+  // too; nearest copies. All loads come before the first use.
+  template <i32 N> DEVICE void sample(const S *in, i64 pitch, T (&out)[N]) const {
+    T v[N][taps];
 #pragma unroll
-    for (i32 i = 0; i < taps; i++) {
-      if (inside[i]) sum += widen<T>(in[offset[i]]) * weight[i];
+    for (i32 j = 0; j < N; j++) load(in + j * pitch, v[j]);
+#pragma unroll
+    for (i32 j = 0; j < N; j++) {
+      T sum = 0;
+#pragma unroll
+      for (i32 i = 0; i < taps; i++) sum += v[j][i] * weight[i];
+      out[j] = s.mode == nearest ? v[j][0] : sum;
     }
-    return sum;
   }
   DEVICE void load(const S *in, T (&v)[taps]) const {
 #pragma unroll

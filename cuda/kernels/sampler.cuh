@@ -25,20 +25,22 @@ struct Sampler {
   Image input, output; // output: y, or grad_output
   Grid grid;
   i32 mode, padding, align_corners, grid_dtype;
+  i32 log_width, log_height; // of the rectangle of positions that a block takes; -1: see each_position
 };
 
 // An output position, or a pixel: its image and its place along each axis.
 template <i32 D> struct Position {
-  i64 image, at[3];
+  u32 image, at[3]; // extents are below 2^31
 
+  DEVICE Position() : image(0), at{0, 0, 0} {}
   DEVICE Position(const i64 *extent, i64 number) {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       i64 next = div_(number, extent[d]);
-      at[d] = number - next * extent[d];
+      at[d] = (u32)(number - next * extent[d]);
       number = next;
     }
-    image = number;
+    image = (u32)number;
   }
   // Its offset in an Image or a Grid.
   template <class M> DEVICE i64 in(const M &m) const {
@@ -49,11 +51,55 @@ template <i32 D> struct Position {
   }
 };
 
+// Calls f(position, whether there is one, group) for all output positions and
+// groups, all threads of a block as often. Their threadIdx.x share a block's
+// positions: a rectangle of an image, which takes no division, or where images
+// are small as many as there are threads.
+template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+  const bool rows = s.log_width < 0;
+  const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
+  const i32 log = rows ? 0 : s.log_width;
+  const u32 column = threadIdx.x & ((1u << log) - 1), row = threadIdx.x >> log;
+  const u32 left = rows ? 0 : blockIdx.x << log, top = rows ? 0 : blockIdx.y << s.log_height;
+  u32 y = top;
+  i64 z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
+  while (z < all * groups) {
+    bool here = true;
+    i64 at = z, group = 0;
+    if (rows) {
+      here = z + threadIdx.x < all * groups;
+      at = here ? z + threadIdx.x : z;
+    }
+    if (groups > 1) {
+      group = div_(at, all);
+      at -= group * all;
+    }
+    Position<D> p;
+    if (rows) {
+      p = Position<D>(s.out, at);
+      z += (i64)gridDim.x * blockDim.x;
+    } else {
+      p.image = (u32)(D == 3 ? div_(at, s.out[2]) : at);
+      p.at[2] = D == 3 ? (u32)(at - p.image * s.out[2]) : 0;
+      p.at[1] = y + row;
+      p.at[0] = left + column;
+      here = p.at[0] < (u32)s.out[0] && p.at[1] < (u32)s.out[1];
+      if (!here) p.at[0] = p.at[1] = 0;
+      y += gridDim.y << s.log_height;
+      if (y >= (u32)s.out[1]) {
+        y = top;
+        z += gridDim.z;
+      }
+    }
+    f(p, here, group);
+  }
+}
+
 // The numbers of a Grid at a position, which has the grid's type.
 template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
   i64 at = p.in(grid);
 #pragma unroll
-  for (i32 d = 0; d < D; d++) v[d] = get_as<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
+  for (i32 d = 0; d < D; d++) v[d] = get_float<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
 }
 template <class T, i32 D>
 DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
@@ -112,37 +158,45 @@ template <class T> DEVICE Coordinate<T> pad(const Sampler &s, Coordinate<T> r, T
   return r;
 }
 
-DEVICE bool whole_below(f32 p, i64 size) { return p >= 0 && p < 4611686018427387904.0f && (i64)p < size; }
-DEVICE bool whole_below(f64 p, i64 size) { return p >= 0 && p < 4611686018427387904.0 && (i64)p < size; }
+// The pixel at a whole number p along an axis, or -1 where there is none. Extents
+// are below 2^31.
+template <class T> DEVICE i32 pixel_at(T p, i64 size) {
+  i32 at = p >= 0 && p < 2147483648.0f ? (i32)p : -1;
+  return at < (i32)size ? at : -1;
+}
 
 // The cell that a position falls in. T is the compute type.
 template <class T, i32 D> struct Cell {
   T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
   T s[D], t[D], k[D];
+  i32 pixel[D][2]; // the near and the far one, or -1
 
   DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
     T g[D];
     load_grid(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
-      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)sampler.size[d]), (T)sampler.size[d]);
+      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)(i32)sampler.size[d]), (T)(i32)sampler.size[d]);
       base[d] = sampler.mode == nearest ? rint_(x.c) : floor_(x.c);
       t[d] = x.c - base[d];
       s[d] = (base[d] + 1) - x.c;
       k[d] = x.k;
+      pixel[d][0] = pixel_at(base[d], sampler.size[d]);
+      pixel[d][1] = pixel_at(base[d] + 1, sampler.size[d]);
     }
   }
-  // Whether the pixel at one corner is inside, and where it lies; bit d of
-  // tap says whether it is the near (0) or the far one along axis d.
-  DEVICE bool tap(const Sampler &sampler, i32 tap, const i64 *stride, i64 &offset) const {
-    offset = 0;
+  // Bit d of a tap says whether it is the near (0) or the far one along axis d.
+  DEVICE bool inside(i32 tap) const {
+    bool all = true;
 #pragma unroll
-    for (i32 d = 0; d < D; d++) {
-      T p = base[d] + (T)(tap >> d & 1);
-      if (!whole_below(p, sampler.size[d])) return false;
-      offset += (i64)p * stride[d];
-    }
-    return true;
+    for (i32 d = 0; d < D; d++) all = all && pixel[d][tap >> d & 1] >= 0;
+    return all;
+  }
+  DEVICE i64 offset(i32 tap, const i64 *stride) const {
+    i64 offset = 0;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) offset += (i64)(u32)pixel[d][tap >> d & 1] * stride[d];
+    return offset;
   }
   DEVICE T weight(i32 tap) const {
     T w = tap & 1 ? t[0] : s[0];
@@ -190,21 +244,36 @@ template <class T, i32 N> struct Sums {
   }
 };
 
+// Computes channels [c, c + N) at a position, where out is channel 0.
+template <i32 N, class Values, class S>
+DEVICE void some_channels(const Values &values, const Image &image, S *out, i64 c) {
+  typename Compute<S>::type y[N];
+  values.at(c, y);
+#pragma unroll
+  for (i32 j = 0; j < N; j++) out[(c + j) * image.channel] = Narrow<S>::from(y[j]);
+}
+
 // Computes an output that is like grad_output: one thread takes up to
-// a.channels channels at one position, from Values, made for that position.
+// a.channels channels at one position, AT_ONCE at a time, from Values, made for
+// that position.
 template <class Values> DEVICE void each_channel(const typename Values::Args &a) {
   typedef typename Values::S S;
+  const i32 N = Values::AT_ONCE;
   const Sampler &s = a.sampler;
-  const i64 groups = (s.channels + a.channels - 1) / a.channels;
-  for (i64 w = thread_number(); w < a.positions * groups; w += thread_count()) {
-    i64 group = div_(w, a.positions);
-    Position<Values::DIMS> p(s.out, w - group * a.positions);
+  const i64 groups = s.channels <= a.channels ? 1 : (s.channels + a.channels - 1) / a.channels;
+  each_position<Values::DIMS>(s, groups, [&](const Position<Values::DIMS> &p, bool here, i64 group) {
+    if (!here) return;
     Values values(a, p);
     i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
     S *out = (S *)s.output.data + p.in(s.output);
 #pragma unroll 1
-    for (; c < stop; c++) out[c * s.output.channel] = Narrow<S>::from(values.at(c));
-  }
+    for (; c + N <= stop; c += N) some_channels<N>(values, s.output, out, c);
+    if constexpr (N == 4) {
+      if (stop - c == 3) return some_channels<3>(values, s.output, out, c);
+    }
+#pragma unroll 1
+    for (; c < stop; c++) some_channels<1>(values, s.output, out, c);
+  });
 }
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)
