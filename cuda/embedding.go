@@ -147,7 +147,7 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 			launch(r, keys, g, &a)
 		}
 		s.sort(r)
-		launchRows(r, s, &a.rows, &a)
+		launchRowSums(r, s, &a.rows, &a)
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 			launch(r, maxKernel, threads(rows*((columns+scatterWidth-1)/scatterWidth)), &args)
 			return
 		}
-		launchRows(r, s, &args.rows, &args)
+		launchRowSums(r, s, &args.rows, &args)
 	}
 	return nil
 }

@@ -31,13 +31,13 @@ type rowSums struct {
 	slots, singles          int64
 }
 
-var rowKernels = []string{"sums", "fold"}
+var rowSumKernels = []string{"sums", "fold"}
 
 // rowSumsOf plans for sources that go to a row each; job names the kernels.
 func (to *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums {
 	s := &rowSums{sorting: to.sortingOf(sources, rows, 0), rows: rows, columns: columns}
 	s.find = to.kernel("rows_find")
-	for i, suffix := range rowKernels {
+	for i, suffix := range rowSumKernels {
 		if k := to.kernel("%s_%s", job, suffix); i == 0 {
 			s.sum = k
 		}
@@ -69,8 +69,8 @@ func (s *rowSums) args(r *run, packs bool) rowsArgs {
 	return a
 }
 
-// launchRows runs the kernels; args are the job's, with those of rows.
-func launchRows[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
+// launchRowSums runs the kernels; args are the job's, with those of rows.
+func launchRowSums[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 	if s.singles > 0 {
 		launch(r, s.find, threads(s.rows), rows)
 	}
@@ -83,5 +83,5 @@ func launchRows[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 
 // rowsKernels lists the kernels of sums of rows for jobs, and of their sort.
 func rowsKernels(jobs []string) []string {
-	return append(append(suffixed(jobs, rowKernels), sortingKernels...), "rows_find")
+	return append(append(suffixed(jobs, rowSumKernels), sortingKernels...), "rows_find")
 }

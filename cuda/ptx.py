@@ -6,8 +6,10 @@ ptx.py --assemble PTXAS [PART]   assembles every kernel, or those with PART in t
                            lists registers, stack and spills
 """
 
+import concurrent.futures
 import ctypes
 import hashlib
+import os
 import pathlib
 import re
 import subprocess
@@ -107,6 +109,8 @@ if __name__ == "__main__":
         assemble(*sys.argv[2:])
     else:
         library = ctypes.CDLL(sys.argv[1])
-        found = dict(k for path in sorted(HERE.glob("kernels/*.cu")) for k in split(compile_file(library, path)))
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            texts = list(pool.map(lambda path: compile_file(library, path), sorted(HERE.glob("kernels/*.cu"))))
+        found = dict(kernel for text in texts for kernel in split(text))
         write(found)
         print(f"{len(found)} kernels, {(HERE / 'kernels.zip').stat().st_size} bytes")
