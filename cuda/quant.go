@@ -32,7 +32,7 @@ type packedArgs struct {
 
 // tilesArgs is struct Tiles.
 type tilesArgs struct {
-	packs, run, row        int64
+	size, packs, run, row  int64
 	tiles, runs, side      uint32
 	logLanes               int32
 	scaleStep, zeroStep    int32
@@ -143,17 +143,22 @@ const (
 )
 
 // tiles deals out packs of size elements: as many from the first on as have one
-// parameter each and can move at once between some tensors. quick says that the kernel
-// lends parameters.
+// parameter each. They can move at once if that is so and tensors are compact, else they
+// are of single elements, of tensors with one stride. quick says that the kernel lends
+// parameters.
 func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tilesArgs) {
 	whole := q.params == 1 || (q.dims == 0 && q.group%size == 0 && q.inner%size == 0)
+	line := q.dims == 0 || q.params == 1
 	for _, t := range tensors {
-		whole = whole && t.rank == 0
+		whole, line = whole && t.rank == 0, line && t.rank <= 1
 	}
-	if !whole || q.n < size || !q.scale.step(&t.scaleStep) || !q.zero.step(&t.zeroStep) {
+	if !whole {
+		size, quick = 1, false
+	}
+	if q.n < size || !line || !q.scale.step(&t.scaleStep) || !q.zero.step(&t.zeroStep) {
 		return tilesArgs{}
 	}
-	t.packs = q.n / size
+	t.size, t.packs = size, q.n/size
 	t.run, t.row = t.packs, t.packs
 	if q.params > 1 {
 		t.run, t.row = q.group/size, q.inner/size
@@ -164,7 +169,7 @@ func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tile
 		t.logLanes++
 	}
 	side := int64(1) << (logWarp - t.logLanes) // runs in a tile
-	if quick && groups == 1 && t.run > 1 && t.run < 16 {
+	if quick && groups == 1 && t.run > 1 && t.run < 32 {
 		side = min(tilePacks/t.run, 1<<logWarp)
 		t.side = uint32(side)
 	}

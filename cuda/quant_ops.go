@@ -50,7 +50,7 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 			a.x = tensorOf(&r.args[m.x])
 		}
 		a.tiles = a.q.tiles(size, quick, &a.in, &a.x, &a.out)
-		launch(r, kernel, a.tiles.threads(a.q.n-a.tiles.packs*size), &a)
+		launch(r, kernel, a.tiles.threads(a.q.n-a.tiles.packs*a.tiles.size), &a)
 	})
 }
 
@@ -68,6 +68,9 @@ func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel 
 		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
 		if columns%2 == 0 { // else rows do not follow one another
 			a.tiles = a.q.tiles(size, p.Types[floats] != tensor.F64, &a.codes, &a.x)
+		}
+		if a.tiles.size != size { // single elements have no bytes of their own
+			a.tiles = tilesArgs{}
 		}
 		launch(r, k, a.tiles.threads(a.rows*((columns+1)/2)-a.tiles.packs*size/2), &a)
 	})
@@ -183,7 +186,7 @@ func buildQuantizeBackward(p *Problem, to *Program) error {
 func buildDequantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[3].Compute()
 	codes := p.Types[0]
-	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: codes.IsInt() && codes.Size() <= 2}
+	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: codes.Size() <= 2 && (codes.IsInt() || codes.IsFloat8())}
 	if p.Types[0].Packed() {
 		m.buildPacked(p, to, 0, 3, "dequantize_packed")
 	} else {

@@ -3,7 +3,7 @@
 // y = (q - z) * s
 struct Dequantize {
   static constexpr bool backward = false, divides = false;
-  template <class A, class T> static constexpr bool quick = code_bias<A> >= 0 && sizeof(T) == 4;
+  template <class A, class T> static constexpr bool quick = values_of<A, T> != any_values;
   template <class A, class T> using Params = Values<A, T>;
   template <class H, class T> static DEVICE T run(H q, T, const Param<T> &p) { return (T)(q - (H)p.z) * p.s; }
   template <class S, class A, i32 V> static DEVICE Words<S, V> quickly(const Values<A, f32> &p, const Words<A, V> &q) {

@@ -10,7 +10,7 @@ template <i32 KIND> struct FakeQuantize {
     f32 x[V];
     p.prepare(x, in);
     if constexpr (KIND) {
-      p.template float8_values<KIND>(x);
+      p.template float8_rounded<KIND>(x);
     } else {
 #pragma unroll
       for (i32 j = 0; j < V; j++) x[j] = (p.level(x[j]) - p.shift) * p.s;

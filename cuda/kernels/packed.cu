@@ -58,7 +58,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
     ((Codes *)a.codes.data)[k] = (Codes)pack_halves(code);
   };
   if constexpr (sizeof(T) == 4)
-    each_pack<Levels<T>, tile_each>(
+    each_pack<Levels<T>, tile_each, true>(
         a.q, a.tiles, [&](i64 first, i32 i) { return (&words_at<X, V>(a.x, first))[i]; },
         [&](const Levels<T> &p, const Words<X, V> &in, i64 first, i32 i) {
           T x[V];
@@ -70,7 +70,8 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
         },
         run);
   else
-    each_pack<Levels<T>, 1>(a.q, a.tiles, [](i64, i32) { return 0; }, [](const Levels<T> &, i32, i64, i32) {}, run);
+    each_pack<Levels<T>, 1, false>(
+        a.q, a.tiles, [](i64, i32) { return 0; }, [](const Levels<T> &, i32, i64, i32) {}, run);
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u32 byte = 0;
 #pragma unroll 1
@@ -99,7 +100,7 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   if constexpr (sizeof(T) == 4) {
     // Signed codes, less -8, are unsigned ones.
     const bool is_signed = a.codes.dtype == s4_;
-    each_pack<Values<u8, T>, tile_each>(
+    each_pack<Values<u8, T>, tile_each, true>(
         a.q, a.tiles, [&](i64 first, i32 i) { return ((const Codes *)a.codes.data + first)[i]; },
         [&](const Values<u8, T> &p, Codes codes, i64 first, i32 i) {
           u32 w = is_signed ? codes ^ 0x88888888 : codes;
@@ -110,7 +111,7 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
         },
         run);
   } else {
-    each_pack<Plain<T>, 1>(
+    each_pack<Plain<T>, 1, false>(
         a.q, a.tiles, [](i64, i32) { return 0; }, [&](const Plain<T> &p, i32, i64 first, i32 i) { run(p, first + i); },
         run);
   }

@@ -19,7 +19,8 @@ struct Ratio {
 // tile at a time: up to tile_packs packs of a long run, or several short runs side by side.
 // Each run has 1 << log_lanes of its lanes, or all lanes have packs of any of side runs.
 struct Tiles {
-  i64 packs, run, row; // packs: of all, of a run, of a row of q.groups runs, the last of which may be shorter
+  i64 size, packs, run, row; // elements of a pack, 1 where they move one by one; packs: of all, of a run, of a row of
+                             // q.groups runs, the last of which may be shorter
   u32 tiles, runs, side;
   i32 log_lanes, scale_step, zero_step; // steps: elements from a parameter to the next
   Ratio pieces, params, groups, packs_of; // tiles of a run; parameters; runs of a row; packs of a run
@@ -63,13 +64,13 @@ DEVICE void each_pack_aside(const Quant &q, const Tiles &t, u32 tile, Load load,
 
 // Calls quickly(parameters, load(first, i), first, i) for every pack first + i, or run where
 // the parameters, a P, are not quick. There is a warp for each tile; a thread loads EACH
-// packs before it uses any.
-template <class P, i32 EACH, class Load, class Quickly, class Run>
+// packs before it uses any. ASIDE: the tiles may be each_pack_aside's.
+template <class P, i32 EACH, bool ASIDE, class Load, class Quickly, class Run>
 DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly, Run run) {
   const u32 tile = (u32)(thread_number() / warp), lane = threadIdx.x % warp;
   const i32 lanes = 1 << t.log_lanes;
   if (tile >= t.tiles) return;
-  if constexpr (EACH == tile_each) {
+  if constexpr (ASIDE) {
     if (t.side) return each_pack_aside<P>(q, t, tile, load, quickly, run);
   }
   u32 piece = t.pieces.of(tile), number = (piece << (log_warp - t.log_lanes)) + (lane >> t.log_lanes);
@@ -137,7 +138,7 @@ DEVICE S map_one(const MapArgs &a, const Param<T> &p, A in, B x) {
 // Runs Op over packs, with Op::quickly where it has that.
 template <class A, class B, class S, class T, class Op> DEVICE void map_packs(const MapArgs &a) {
   typedef typename Op::template Params<A, T> P;
-  const i32 V = PackSize<A, B, S>::value, each = Op::backward ? tile_each / 2 : tile_each;
+  const i32 V = PackSize<A, B, S>::value;
   constexpr bool quick = Op::template quick<A, T> && sizeof(A) <= 4 && sizeof(S) <= 4;
   auto run = [&](const P &p, i64 k) {
     Pack<A, V> in = ((const Pack<A, V> *)a.in.data)[k];
@@ -149,10 +150,10 @@ template <class A, class B, class S, class T, class Op> DEVICE void map_packs(co
     ((Pack<S, V> *)a.out.data)[k] = out;
   };
   if constexpr (!quick) {
-    each_pack<P, 1>(
+    each_pack<P, 1, false>(
         a.q, a.tiles, [&](i64, i32) { return 0; }, [&](const P &p, i32, i64 first, i32 i) { run(p, first + i); }, run);
   } else if constexpr (Op::backward) {
-    each_pack<P, each>(
+    each_pack<P, tile_each / 2, false>(
         a.q, a.tiles,
         [&](i64 first, i32 i) {
           Two<A, B, V> two = {(&words_at<A, V>(a.in, first))[i], (&words_at<B, V>(a.x, first))[i]};
@@ -163,7 +164,7 @@ template <class A, class B, class S, class T, class Op> DEVICE void map_packs(co
         },
         run);
   } else {
-    each_pack<P, each>(
+    each_pack<P, tile_each, true>(
         a.q, a.tiles, [&](i64 first, i32 i) { return (&words_at<A, V>(a.in, first))[i]; },
         [&](const P &p, const Words<A, V> &in, i64 first, i32 i) {
           (&words_at<S, V>(a.out, first))[i] = Op::template quickly<S>(p, in);
@@ -172,10 +173,34 @@ template <class A, class B, class S, class T, class Op> DEVICE void map_packs(co
   }
 }
 
-// Runs Op over what is not in packs.
+template <class A, class B> struct Single {
+  A in;
+  B x;
+};
+
+// An element of a tensor of one stride.
+template <class S> DEVICE S &strided(const Tensor &t, i64 i) { return ((S *)t.data)[t.rank ? i * t.stride[0] : i]; }
+
+// Runs Op over elements one by one, in tiles as packs are.
+template <class A, class B, class S, class T, class Op> DEVICE void map_singles(const MapArgs &a) {
+  each_pack<Plain<T>, tile_each, false>(
+      a.q, a.tiles,
+      [&](i64 first, i32 i) {
+        Single<A, B> one;
+        one.in = strided<A>(a.in, first + i);
+        if (Op::backward) one.x = strided<B>(a.x, first + i);
+        return one;
+      },
+      [&](const Plain<T> &p, const Single<A, B> &one, i64 first, i32 i) {
+        strided<S>(a.out, first + i) = map_one<A, B, S, T, Op>(a, p, one.in, one.x);
+      },
+      [](const Plain<T> &, i64) {});
+}
+
+// Runs Op over what is in no tile.
 template <class A, class B, class S, class T, class Op> DEVICE void map_rest(const MapArgs &a) {
 #pragma unroll 1
-  for (i64 i = a.tiles.packs * PackSize<A, B, S>::value + thread_number(); i < a.q.n; i += thread_count()) {
+  for (i64 i = a.tiles.packs * a.tiles.size + thread_number(); i < a.q.n; i += thread_count()) {
     B x;
     if (Op::backward) x = element<B>(a.x, i);
     Param<T> p;
@@ -185,22 +210,22 @@ template <class A, class B, class S, class T, class Op> DEVICE void map_rest(con
 }
 
 template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
-  map_packs<A, B, S, T, Op>(a);
+  if (a.tiles.size == 1)
+    map_singles<A, B, S, T, Op>(a);
+  else
+    map_packs<A, B, S, T, Op>(a);
   map_rest<A, B, S, T, Op>(a);
 }
 
 // The same for an Op that depends on which codes there are; run asks the parameters.
 template <class A, class B, class S, class T, template <i32> class Op> DEVICE void map_kinds(const MapArgs &a) {
-  switch (a.q.float8) {
-  case no_float8:
+  if (a.tiles.size == 1)
+    map_singles<A, B, S, T, Op<no_float8>>(a);
+  else if (a.q.float8 == no_float8)
     map_packs<A, B, S, T, Op<no_float8>>(a);
-    break;
-  case e4m3:
+  else if (a.q.float8 == e4m3)
     map_packs<A, B, S, T, Op<e4m3>>(a);
-    break;
-  case e5m2:
+  else
     map_packs<A, B, S, T, Op<e5m2>>(a);
-    break;
-  }
   map_rest<A, B, S, T, Op<no_float8>>(a);
 }

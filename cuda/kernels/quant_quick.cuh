@@ -24,8 +24,15 @@ template <> constexpr i32 code_bias<u16> = 0;
 
 // Parameters that make values of codes Q, of short ones without converting them: from
 // 2^23 on the last bits of an f32 are a whole number.
-template <class Q, class T, bool = code_bias<Q> >= 0 && sizeof(T) == 4> struct Values : Plain<T> {};
-template <class Q> struct Values<Q, f32, true> : Param<f32> {
+enum { any_values, whole_values, float8_values };
+template <class Q, class T>
+constexpr i32 values_of = sizeof(T) > 4       ? any_values
+                          : Float8<Q>::kind   ? float8_values
+                          : code_bias<Q> >= 0 ? whole_values
+                                              : any_values;
+
+template <class Q, class T, i32 = values_of<Q, T>> struct Values : Plain<T> {};
+template <class Q> struct Values<Q, f32, whole_values> : Param<f32> {
   static constexpr f32 unit = 1 << 23;
   f32 base;
   bool quick;
@@ -61,6 +68,43 @@ template <i32 V> DEVICE bool may_have_nan(const f32 (&x)[V]) {
   for (i32 j = 1; j < V; j++) sum += x[j];
   return sum != sum;
 }
+
+// 8-bit floats: the bits of one are the first ones of an f32 that is so many times as small.
+template <class Q> struct Values<Q, f32, float8_values> : Param<f32> {
+  static constexpr i32 kind = Float8<Q>::kind;
+  f32 scaled;
+  bool quick;
+
+  DEVICE void load_at(const Quant &q, i64 scale, i64 zero) {
+    Param<f32>::load_at(q, scale, zero);
+    scaled = s * power_of_two(126 + float8_least(kind), s);
+    quick = z == 0 && abs_(s) <= 64 && s != 0;
+  }
+  DEVICE Values lent(u32 lane) const {
+    Values p = *this;
+    p.s = __shfl_sync(0xffffffff, s, lane);
+    p.z = __shfl_sync(0xffffffff, z, lane);
+    p.scaled = __shfl_sync(0xffffffff, scaled, lane);
+    return p;
+  }
+  template <i32 V> DEVICE void values(f32 (&v)[V], const Words<Q, V> &codes) const {
+    const u32 beyond = kind == e4m3 ? 0x01010101 : 0x04040404; // carries from infinities and NaNs
+    u32 special = 0;
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      u32 w = codes.w.v[j / 4], top = w << (24 - 8 * (j % 4));
+      special |= (w & 0x7f7f7f7f) + beyond;
+      v[j] = from_bits((top & 0x7f000000) >> (1 + float8_mantissa(kind)) | (top & 1u << 31)) * scaled;
+    }
+    if ((special & 0x80808080) == 0) return;
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      u32 b = codes.bits(j) & 0x7f;
+      if (kind == e5m2 && b == 0x7c) v[j] = v[j] < 0 ? -from_bits(0x7f800000u) : from_bits(0x7f800000u);
+      if (b > (kind == e4m3 ? 0x7e : 0x7c)) v[j] = from_bits(0x7fc00000u);
+    }
+  }
+};
 
 // Parameters that make whole steps of x / s.
 template <class T, i32 MARGIN = 0> struct Levels : Param<T> {
@@ -152,7 +196,7 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     }
     return pack_words<S>(w);
   }
-  template <i32 KIND, i32 V> DEVICE void float8_values(f32 (&x)[V]) const {
+  template <i32 KIND, i32 V> DEVICE void float8_rounded(f32 (&x)[V]) const {
     const bool nan = may_have_nan(x);
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
