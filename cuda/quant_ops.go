@@ -97,9 +97,20 @@ type summing struct {
 // x0 is the first argument, whose type the kernel is for.
 func (s summing) x0() int { return max(0, s.dy) }
 
-// moves reports whether size elements that have one parameter always move at once.
-func (q *quantArgs) moves(size int64) bool {
-	return size > 1 && q.dims == 0 && q.group%size == 0 && q.inner%size == 0
+// moved is how many of size elements that have one parameter, or a parameter
+// each in turn, always move at once.
+func (q *quantArgs) moved(size int64, columns bool, tensors ...*tensorArg) int64 {
+	whole := q.dims == 0 && q.group%size == 0 && q.inner%size == 0
+	if columns {
+		whole = q.params%size == 0
+	}
+	for _, t := range tensors {
+		whole = whole && t.rank == 0
+	}
+	if !whole {
+		return 1
+	}
+	return size
 }
 
 // build plans the reduction; shape is that of the elements.
@@ -118,9 +129,10 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 	if columns {
 		lanes = to.columnsOf(&a.stripe, 2, to.Compute)
 	}
-	width := p.Types[s.x0()].Size()
-	code := p.Types[s.x] // only codes of a byte, in rows that follow one another, move as packs
-	bytes := !s.codes || (code.Size() <= 1 && !(code.Packed() && a.columns%2 != 0))
+	size := packBytes / p.Types[s.x0()].Size()
+	if code := p.Types[s.x]; s.codes && (code.Size() > 1 || code.Packed() && a.columns%2 != 0) {
+		size = 1 // only codes of a byte, and rows that follow one another, move as packs
+	}
 	to.then(func(r *run) {
 		a := a
 		arg := func(i int) (t tensorArg) {
@@ -131,23 +143,15 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		}
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
-		data := []*tensorArg{&a.dy, &a.x, &a.dx}
-		aligned := bytes && !slices.ContainsFunc(data, func(t *tensorArg) bool { return t.rank != 0 })
-		a.stripe.plain = boolArg(a.q.dims == 0 && !slices.ContainsFunc(data, func(t *tensorArg) bool { return !t.compact() }))
-		together := int64(1) // how many elements move at once
-		switch whole := packBytes / width; {
-		case aligned && !columns && a.stripe.longest <= shortRow && a.q.moves(whole) && a.q.inner*a.q.rows == a.q.n && a.q.inner%a.q.group == 0:
-			launchShort(r, kernel, &a.stripe, whole, &a)
-		case columns && a.stripe.plain != 0:
-			if aligned && a.q.params%columnPack == 0 {
-				together = columnPack
-			}
-			launchColumns(r, kernel, &a.stripe, partial, lanes, together, &a)
-		default:
-			if size := rowPack(p.Types[s.x0()]); aligned && a.q.moves(size) {
-				together = size
-			}
-			launchRows(r, kernel, &a.stripe, partial, together, &a)
+		each := a.q.moved(size, columns, &a.dy, &a.x, &a.dx)
+		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
+		short := each > 1 && !columns && a.stripe.longest <= shortSteps && a.q.inner*a.q.rows == a.q.n && a.q.inner%a.q.group == 0
+		if short {
+			launchShort(r, kernel, &a.stripe, each, &a)
+		} else if columns && a.stripe.plain != 0 {
+			launchColumns(r, kernel, &a.stripe, partial, lanes, each, &a)
+		} else {
+			launchRows(r, kernel, &a.stripe, partial, each, &a)
 		}
 	})
 }

@@ -63,16 +63,9 @@ func (s *stripeArgs) shareThreads(size int64) {
 	s.logThreads = int32(bits.Len64(uint64(min(most, max(1, (s.longest+size-1)/size)) - 1)))
 }
 
-// rowPack is how many elements of rows of a type move at once: of a long row 8 bytes
-// keep more threads busy than 16.
-func rowPack(d tensor.DType) int64 { return max(2, 8/d.Size()) }
-
-// columnPack is how many columns have a thread.
-const columnPack = 2
-
 // packedRows is how many elements of rows of some tensors move at once.
 func packedRows(columns int64, d tensor.DType, tensors ...*tensorArg) int64 {
-	size := rowPack(d)
+	size := packBytes / d.Size()
 	whole := columns%size == 0
 	for _, t := range tensors {
 		whole = whole && t.rank == 0
@@ -121,8 +114,8 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	launchRowsFold(r, kernel, s, args)
 }
 
-// shortRow is the length of launchShort's longest reductions.
-const shortRow = 4 * stripeLanes
+// The longest reductions of launchShort.
+const shortSteps = 4 * stripeLanes
 
 // launchShort is launchRows for short reductions that follow one another.
 func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {

@@ -113,21 +113,18 @@ template <class S, i32 D> struct AffineGradient : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &, i64, Channel &) {}
-  template <bool PLAIN, i32 V>
-  static DEVICE void load(const Args &a, const Channel &, const AffinePlace &p, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, const AffinePlace &p) {
+    In<V> in;
     in.template load<PLAIN>(a.grid, p.element);
+    return in;
   }
-  template <class Form, bool, class H, i32 N, i32 R>
-  static DEVICE void add(const Args &, const Channel (&ch)[1], const AffinePlace (&at)[N], const In<1> (&in)[N],
-                         const H &, T (&sums)[R][1][1]) {
-    const Channel &e = ch[0];
-#pragma unroll
-    for (i32 u = 0; u < N; u++) {
-      i64 twice = 2 * at[u].index + e.first_numerator;
-      T v = widen<T>(in[u][0]), base = divide(e.extent < 1 << 30 ? (T)(i32)twice : (T)twice, e.size, e.inverse) - 1;
-      if (e.size == 0) base = 0; // of one index, with align_corners
-      sums[Form::sums(u)][0][0] += e.last ? v : v * base;
-    }
+  template <i32 V, bool>
+  static DEVICE void add(const Args &, const Channel (&ch)[1], const AffinePlace &p, const In<V> &in, T (&sums)[1][1]) {
+    i64 twice = 2 * p.index + ch[0].first_numerator;
+    T v[1], base = divide(ch[0].extent < 1 << 30 ? (T)(i32)twice : (T)twice, ch[0].size, ch[0].inverse) - 1;
+    in.unpack(v);
+    if (ch[0].size == 0) base = 0; // of one index, with align_corners
+    sums[0][0] += ch[0].last ? v[0] : v[0] * base;
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[1]) {
     element<S>(a.theta, c) = Narrow<S>::from(sums[0]);

@@ -59,11 +59,6 @@ DEVICE f32 abs_(f32 x) { return fabsf(x); }
 DEVICE f64 abs_(f64 x) { return fabs(x); }
 DEVICE f32 sqrt_(f32 x) { return sqrtf(x); }
 DEVICE f64 sqrt_(f64 x) { return sqrt(x); }
-// Of numbers; of a number and a NaN, the number.
-DEVICE f32 min_(f32 x, f32 y) { return fminf(x, y); }
-DEVICE f64 min_(f64 x, f64 y) { return fmin(x, y); }
-DEVICE f32 max_(f32 x, f32 y) { return fmaxf(x, y); }
-DEVICE f64 max_(f64 x, f64 y) { return fmax(x, y); }
 DEVICE f32 fma_(f32 x, f32 y, f32 z) { return fmaf(x, y, z); }
 DEVICE f64 fma_(f64 x, f64 y, f64 z) { return fma(x, y, z); }
 

@@ -81,17 +81,20 @@ template <class S> struct Renorm : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &, i64, Channel &) {}
-  template <bool PLAIN, i32 V> static DEVICE void load(const Args &a, const Channel &ch, i64 column, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
+    In<V> in;
     in.template load<PLAIN>(a.weight, ch.row * a.columns + column);
+    return in;
   }
-  template <class Form, bool, class H, i32 V, i32 N, i32 R>
-  static DEVICE void add(const Args &a, const Channel (&)[1], const i64 (&)[N], const In<V> (&in)[N], const H &,
-                         T (&sums)[R][2][V]) {
+  template <i32 V, bool>
+  static DEVICE void add(const Args &a, const Channel (&)[1], i64, const In<V> &in, T (&sums)[2][V]) {
+    T v[V];
+    in.unpack(v);
 #pragma unroll
-    for (i32 n = 0; n < N * V; n++) {
-      T size = abs_(widen<T>(in[n / V][n % V])), &largest = sums[Form::sums(n / V)][1][n % V];
-      sums[Form::sums(n / V)][0][n % V] += a.norm == 1 ? size : size * size;
-      largest = join(1, largest, size);
+    for (i32 j = 0; j < V; j++) {
+      T size = abs_(v[j]);
+      sums[0][j] += a.norm == 1 ? size : size * size;
+      sums[1][j] = join(1, sums[1][j], size);
     }
   }
   static DEVICE T join(i32 which, T kept, T other) {
@@ -116,7 +119,7 @@ template <class S> DEVICE void renorm_scale(const RenormArgs &a) {
   }
 }
 
-#define RENORM(S)                                            \
-  ROWS_KERNELS(embedding_renorm_##S, Renorm<S>, row_pack<S>) \
+#define RENORM(S)                                               \
+  ROWS_KERNELS(embedding_renorm_##S, Renorm<S>, 16 / sizeof(S)) \
   KERNEL(embedding_renorm_scale_##S, RenormArgs) { renorm_scale<S>(a); }
 EACH_FLOAT(RENORM)

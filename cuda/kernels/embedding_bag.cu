@@ -112,16 +112,19 @@ template <class S> struct BagWeights : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &, i64, Channel &) {}
-  template <bool PLAIN, i32 V> static DEVICE void load(const Args &a, const Channel &ch, i64 column, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
+    In<V> in;
     in.dy.template load<PLAIN>(a.grad, ch.bag * a.columns + column);
     in.w.template load<PLAIN>(a.weight, ch.row * a.columns + column);
+    return in;
   }
-  template <class Form, bool, class H, i32 V, i32 N, i32 R>
-  static DEVICE void add(const Args &, const Channel (&)[1], const i64 (&)[N], const In<V> (&in)[N], const H &,
-                         T (&sums)[R][1][V]) {
+  template <i32 V, bool>
+  static DEVICE void add(const Args &, const Channel (&)[1], i64, const In<V> &in, T (&sums)[1][V]) {
+    T dy[V], w[V];
+    in.dy.unpack(dy);
+    in.w.unpack(w);
 #pragma unroll
-    for (i32 n = 0; n < N * V; n++)
-      sums[Form::sums(n / V)][0][n % V] += widen<T>(in[n / V].dy[n % V]) * widen<T>(in[n / V].w[n % V]);
+    for (i32 j = 0; j < V; j++) sums[0][j] += dy[j] * w[j];
   }
   static DEVICE void finish(const Args &a, i64 position, const T (&sums)[1]) {
     element<S>(a.out, position) = Narrow<S>::from(sums[0]);
@@ -131,5 +134,5 @@ template <class S> struct BagWeights : Adding {
 #define EMBEDDING_BAG(S)                                              \
   KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S>(a); }         \
   KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S>(a); } \
-  ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, row_pack<S>)
+  ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, 16 / sizeof(S))
 EACH_FLOAT(EMBEDDING_BAG)

@@ -29,72 +29,45 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
     Loaded<X, V> dy, x;
   };
 
-  template <bool PLAIN, i32 V> static DEVICE void load(const Args &a, const Channel &, i64 at, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
     in.dy.template load<PLAIN>(a.dy, at);
     in.x.template load<PLAIN>(a.x, at);
+    return in;
   }
-  template <class Form, bool PLAIN, class H, i32 V, i32 C, i32 N, i32 R>
-  static DEVICE void add(const Args &a, const Channel (&ch)[C], const i64 (&at)[N], const In<V> (&in)[N], const H &here,
-                         T (&sums)[R][2][V]) {
-    Pack<X, V> dx[N]; // the bits of dy: narrowing what was widened gives no others
+  template <i32 V, bool PLAIN, i32 C>
+  static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
+    T dy[V], x[V];
+    in.dy.unpack(dy);
+    in.x.unpack(x);
+    Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
     bool quick = true;
 #pragma unroll
-    for (i32 n = 0; n < N * V; n++)
-      quick = quick && ch[Form::channel(n / V, n % V)].p.quick(widen<T>(in[n / V].x[n % V]));
+    for (i32 j = 0; j < V; j++) quick = quick && ch[C == 1 ? 0 : j].p.quick(x[j]);
     if (quick) {
 #pragma unroll
-      for (i32 n = 0; n < N * V; n++) {
-        const i32 u = n / V, j = n % V;
-        const Learned<T> &p = ch[Form::channel(u, j)].p;
-        T x = widen<T>(in[u].x[j]), v, r = p.quick_step(x, v), first = p.lo - p.z, last = p.hi - p.z;
-        T dy = x == x ? widen<T>(in[u].dy[j]) : (T)0;
-        const bool below = r < first;
-        const bool above = r > last;
-        sums[Form::sums(u)][0][j] += dy * (below ? first : above ? last : r - v);
-        if (below || above) sums[Form::sums(u)][1][j] += dy;
-        dx[u].v[j] = below || above ? X{} : in[u].dy[j];
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u, r = p.quick_step(x[j], u), first = p.lo - p.z, last = p.hi - p.z;
+        bool below = r<first, above = r> last;
+        T d = x[j] == x[j] ? dy[j] : (T)0;
+        sums[0][j] += d * (below ? first : above ? last : r - u);
+        if (below || above) sums[1][j] += d;
+        dx.v[j] = below || above ? X{} : in.dy[j];
       }
     } else {
-      slow_add<Form>(a, ch, in, sums, dx);
-    }
-    if (!a.dx.data) return;
 #pragma unroll
-    for (i32 u = 0; u < N; u++) {
-      if (here(u)) put_pack<PLAIN>(a.dx, at[u], dx[u]);
+      for (i32 j = 0; j < V; j++) {
+        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
+        T u = p.divide(a.q.reciprocal, x[j]), t = p.place(u, p.float8);
+        bool below = t<p.lo, above = t> p.hi;
+        T r = p.float8 ? round_float8(u, p.float8) : rint_(u);
+        if (u == u) sums[0][j] += dy[j] * (below ? p.lo - p.z : above ? p.hi - p.z : r - u);
+        if (below || above) sums[1][j] += dy[j];
+        dx.v[j] = t >= p.lo && t <= p.hi ? in.dy[j] : X{};
+      }
     }
-  }
-  // One after the other, as in the definition. A term left out is +0.
-  template <class Form, i32 V, i32 C, i32 N, i32 R>
-  static DEVICE void slow_add(const Args &a, const Channel (&ch)[C], const In<V> (&in)[N], T (&sums)[R][2][V],
-                              Pack<X, V> (&dx)[N]) {
-    struct {
-      T x, dy, s, z, terms[2];
-      bool inside;
-    } e[N * V];
-#pragma unroll
-    for (i32 n = 0; n < N * V; n++) {
-      const Learned<T> &p = ch[Form::channel(n / V, n % V)].p;
-      e[n] = {widen<T>(in[n / V].x[n % V]), widen<T>(in[n / V].dy[n % V]), p.s, p.z, {0, 0}, false};
-    }
-    Param<T> p = ch[0].p;
-#pragma unroll 1
-    for (i32 n = 0; n < N * V; n++) {
-      p.s = e[n].s;
-      p.z = e[n].z;
-      T u = p.divide(a.q.reciprocal, e[n].x), t = p.place(u, p.float8);
-      const bool below = t < p.lo;
-      const bool above = t > p.hi;
-      T r = p.float8 ? round_float8(u, p.float8) : rint_(u);
-      if (u == u) e[n].terms[0] = e[n].dy * (below ? p.lo - p.z : above ? p.hi - p.z : r - u);
-      if (below || above) e[n].terms[1] = e[n].dy;
-      e[n].inside = t >= p.lo && t <= p.hi;
-    }
-#pragma unroll
-    for (i32 n = 0; n < N * V; n++) {
-      const i32 u = n / V, j = n % V;
-      for (i32 k = 0; k < 2; k++) sums[Form::sums(u)][k][j] += e[n].terms[k];
-      dx[u].v[j] = e[n].inside ? in[u].dy[j] : X{};
-    }
+    if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[2]) {
     T factor = (T)a.factor;
@@ -114,27 +87,26 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
     Codes<T, V> q;
   };
 
-  template <bool PLAIN, i32 V> static DEVICE void load(const Args &a, const Channel &, i64 at, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
     in.dy.template load<PLAIN>(a.dy, at);
     in.q.template load<PLAIN>(a, at);
+    return in;
   }
-  template <class Form, bool PLAIN, class H, i32 V, i32 C, i32 N, i32 R>
-  static DEVICE void add(const Args &a, const Channel (&ch)[C], const i64 (&at)[N], const In<V> (&in)[N], const H &here,
-                         T (&sums)[R][2][V]) {
+  template <i32 V, bool PLAIN, i32 C>
+  static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
+    T dy[V], q[V];
+    in.dy.unpack(dy);
+    in.q.less_zero(a, [&](i32 j) { return ch[C == 1 ? 0 : j].p.z; }, q);
+    Pack<Y, V> dx;
 #pragma unroll
-    for (i32 u = 0; u < N; u++) {
-      T dy[V], q[V];
-      in[u].dy.unpack(dy);
-      in[u].q.less_zero(a, [&](i32 j) { return ch[Form::channel(u, j)].p.z; }, q);
-      Pack<Y, V> dx;
-#pragma unroll
-      for (i32 j = 0; j < V; j++) {
-        sums[Form::sums(u)][0][j] += dy[j] * q[j];
-        sums[Form::sums(u)][1][j] += dy[j];
-        dx.v[j] = Narrow<Y>::from(dy[j] * ch[Form::channel(u, j)].p.s);
-      }
-      if (a.dx.data && here(u)) put_pack<PLAIN>(a.dx, at[u], dx);
+    for (i32 j = 0; j < V; j++) {
+      const Param<T> &p = ch[C == 1 ? 0 : j].p;
+      sums[0][j] += dy[j] * q[j];
+      sums[1][j] += dy[j];
+      dx.v[j] = Narrow<Y>::from(dy[j] * p.s);
     }
+    if (a.dx.data) put_pack<PLAIN>(a.dx, at, dx);
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[2]) {
     set_any(a.ds, c, sums[0]);
@@ -156,32 +128,20 @@ template <class X> struct ChooseQParams {
   static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
   static DEVICE void ready(const Args &, i64, Members &) {}
   static DEVICE void take(Members &, const Members &, i32) {}
-  template <bool PLAIN, i32 V> static DEVICE void load(const Args &a, const Channel &, i64 at, In<V> &in) {
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
     in.template load<PLAIN>(a.x, at);
+    return in;
   }
-  template <class Form, bool PLAIN, class H, i32 V, i32 C, i32 N, i32 R, i32 W>
-  static DEVICE void add(const Args &, const Members (&)[C], const i64 (&)[N], const In<V> (&in)[N], const H &,
-                         T (&ends)[R][2][W]) {
+  template <i32 V, bool PLAIN, i32 C, i32 W>
+  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
+    T x[V];
+    in.unpack(x);
 #pragma unroll
-    for (i32 u = 0; u < N; u++) {
-      T x[V], least[W], most[W];
-      bool nan[W];
-      in[u].unpack(x);
-#pragma unroll
-      for (i32 j = 0; j < V; j++) {
-        least[j % W] = j < W ? x[j] : min_(least[j % W], x[j]);
-        most[j % W] = j < W ? x[j] : max_(most[j % W], x[j]);
-        nan[j % W] = (j >= W && nan[j % W]) || x[j] != x[j];
-      }
-#pragma unroll
-      for (i32 j = 0; j < W; j++) {
-        T(&to)[2][W] = ends[Form::sums(u)];
-        to[0][j] = join(0, to[0][j], nan[j] ? not_number() : least[j]);
-        to[1][j] = join(1, to[1][j], nan[j] ? not_number() : most[j]);
-      }
+    for (i32 j = 0; j < V; j++) {
+      for (i32 k = 0; k < 2; k++) ends[k][j % W] = join(k, ends[k][j % W], x[j]);
     }
   }
-  static DEVICE T not_number() { return from_bits((u32)0x7fc00000); }
   static DEVICE T join(i32 which, T kept, T other) {
     bool better = which == 0 ? other < kept : other > kept;
     return better || other != other ? other : kept;
@@ -196,13 +156,13 @@ template <class X> struct ChooseQParams {
   }
 };
 
-#define QUANT_SUMS_OF(name, Job, S)    \
-  ROWS_KERNELS(name, Job, row_pack<S>) \
-  COLUMNS_KERNELS(name, Job, 2)        \
-  KERNEL(name##_short, Job::Args) { stripe_short<Job, 16 / sizeof(S)>(a); }
-#define QUANT_SUMS(X)                                           \
-  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, X) \
-  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X)      \
-  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, X)
+#define QUANT_SUMS_OF(name, Job, V) \
+  ROWS_KERNELS(name, Job, V)        \
+  COLUMNS_KERNELS(name, Job, V)     \
+  KERNEL(name##_short, Job::Args) { stripe_short<Job, V>(a); }
+#define QUANT_SUMS(X)                                                        \
+  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \
+  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X))
 
 EACH_FLOAT(QUANT_SUMS)

@@ -102,7 +102,7 @@ template <> struct Learned<f32> : Param<f32> {
     return tame && b + b - 1 >= tiny - 1;
   }
   DEVICE f32 quick_step(f32 x, f32 &u) const {
-    x = min_(max_(x, least), most);
+    x = fminf(fmaxf(x, least), most);
     u = x * inverse;
     u = fma_(fma_(-s, u, x), step, u);
     return rint_(u);

@@ -13,22 +13,13 @@
 //   Channel: what its terms need; from start(args, reduction), which sets total, the number of
 //     positions, and what Walk needs, and ready(args, reduction, channel), which loads the rest
 //   Walk<STEP, PLAIN>: from (args, channel, position); at(): where the position is; next(): STEP further on
-//   In<V>: inputs of V elements, from load<PLAIN>(args, channel, place, in); all of it 0 adds nothing
-//   add<Form, PLAIN>(args, channels, places[N], in[N], here, sums[][SUMS][V]): adds the terms of N
-//     packs, and stores what is made of each that is here(n)
+//   In<V>: inputs of V elements, from load<V, PLAIN>(args, channel, place)
+//   add<V, PLAIN>(args, channels, place, in, sums[SUMS][V]): adds their terms, and stores what is made of each;
+//     channels are one of them all, or one of each
+// PLAIN: tensors are compact; for packs, V > 1, aligned, too
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
 //   ANY_ORDER: join gives the same in any, so that sums of rows may be of fewer lanes than V
 //   finish(args, reduction, sums)
-// PLAIN: tensors are compact; for packs, V > 1, aligned, too
-// Form: of element j of pack n, the number of its channel and of its sums.
-template <i32 TURNS> struct RowsForm {
-  static DEVICE constexpr i32 channel(i32, i32) { return 0; }
-  static DEVICE constexpr i32 sums(i32 n) { return n % TURNS; }
-};
-struct ColumnsForm {
-  static DEVICE constexpr i32 channel(i32, i32 j) { return j; }
-  static DEVICE constexpr i32 sums(i32) { return 0; }
-};
 
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
@@ -41,10 +32,6 @@ template <class S, i32 V> struct Loaded {
     u32 w[count];
   } bits;
 
-  DEVICE Loaded() {
-#pragma unroll
-    for (i32 n = 0; n < count; n++) bits.w[n] = 0;
-  }
   template <bool PLAIN> DEVICE void load(const Tensor &t, i64 i) {
     const S *p = (const S *)t.data + plain_offset<PLAIN>(t, i);
     if constexpr (bytes == 1)
@@ -81,20 +68,18 @@ template <i32 STEP> struct Straight {
   DEVICE void next() { position += STEP; }
 };
 
-// How many elements of a row move at once.
-template <class S> constexpr i32 row_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
-
-// How many packs a thread takes at a time. It asks for those after the next ones:
-// what waits for one load waits for those that share its scoreboard, of which
-// there are few, so that packs come and go together. A multiple of turns.
-template <i32 V, bool PLAIN> constexpr i32 packs_of = !PLAIN ? 2 : 8 / V < 4 ? 4 : 8 / V;
+// How many steps a thread asks ahead: of halves in turn, since what waits for one
+// load waits for those that share its scoreboard, of which there are few.
+template <class Job, i32 V, bool PLAIN> struct Ahead {
+  static constexpr i32 value = !PLAIN ? 2 : V == 1 ? 8 : 4;
+};
 
 template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename Job::Args &a) {
   typedef typename Job::T T;
+  typedef typename Job::template In<V> In;
   // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
-  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, each = packs_of<V, PLAIN>, S = Job::SUMS,
-            W = Job::ANY_ORDER ? 1 : V;
-  typedef typename Job::template Walk<stripe_lanes / turns, PLAIN> Walk;
+  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS,
+            W = Job::ANY_ORDER ? 1 : V, half = ahead / 2;
   const Stripe &s = a.stripe;
   const i32 threads = 1 << s.log_threads, self = threadIdx.x & (threads - 1);
   const i64 warp = threadIdx.x / 32 * 32;
@@ -103,37 +88,37 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
     if (first >> s.log_threads >= s.reductions * s.blocks) return;
     const i64 w = (first + (threadIdx.x & 31)) >> s.log_threads, block = s.blocks == 1 ? 0 : div_(w, s.reductions),
               c = w - block * s.reductions;
-    const bool real = w < s.reductions * s.blocks;
+    const bool here = w < s.reductions * s.blocks;
+    const i64 start = block * s.block;
     T sums[turns][S][W];
 #pragma unroll
     for (i32 n = 0; n < turns * S * W; n++) sums[n / (S * W)][n / W % S][n % W] = 0;
-    if (real) {
-      typename Job::Channel ch[1] = {Job::start(a, c)};
-      const i64 start = block * s.block, left = ch[0].total - start;
-      const i32 count = (i32)(left < s.block ? left : s.block);
-      Walk walk(a, ch[0], start + self * V);
-      decltype(walk.at()) at[2][each];
-      typename Job::template In<V> in[2][each];
-      auto ask = [&](i32 h, i32 p) {
+    if (here) {
+      typename Job::Channel ch[1];
+      ch[0] = Job::start(a, c);
+      const i32 count = (i32)(ch[0].total - start < s.block ? ch[0].total - start : s.block);
+      typename Job::template Walk<stripe_lanes / turns, PLAIN> walk(a, ch[0], start + self * V);
+      decltype(walk.at()) at[ahead];
+      In in[ahead];
 #pragma unroll
-        for (i32 u = 0; u < each; u++) {
-          at[h][u] = walk.at();
-          in[h][u] = {};
-          if (p + u * step + self * V < count) Job::template load<PLAIN>(a, ch[0], at[h][u], in[h][u]);
-          walk.next();
-        }
-      };
-      ask(0, 0);
-      ask(1, each * step);
+      for (i32 u = 0; u < ahead; u++) {
+        at[u] = walk.at();
+        if (self * V + u * step < count) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u]);
+        walk.next();
+      }
       Job::ready(a, c, ch[0]);
 #pragma unroll 1
-      for (i32 p = 0; p < count; p += 2 * each * step) {
+      for (i32 p = self * V; p < count; p += ahead * step) {
 #pragma unroll
-        for (i32 h = 0; h < 2; h++) {
-          const i32 now = p + h * each * step;
-          auto here = [&](i32 u) { return now + u * step + self * V < count; };
-          if (now < count) Job::template add<RowsForm<turns>, PLAIN>(a, ch, at[h], in[h], here, sums);
-          ask(h, now + 2 * each * step);
+        for (i32 u = 0; u < ahead; u++) {
+          if (p + u * step < count) Job::template add<V, PLAIN>(a, ch, at[u], in[u], sums[u % turns]);
+          if (u % half != half - 1) continue;
+#pragma unroll
+          for (i32 l = u + 1 - half; l <= u; l++) {
+            at[l] = walk.at();
+            if (p + (ahead + l) * step < count) in[l] = Job::template load<V, PLAIN>(a, ch[0], at[l]);
+            walk.next();
+          }
         }
       }
     }
@@ -151,7 +136,7 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
         for (i32 j = 0; j < by; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + by]);
       }
     }
-    if (!real || self != 0) continue;
+    if (!here || self != 0) continue;
     T total[S];
 #pragma unroll
     for (i32 k = 0; k < S; k++) total[k] = sums[0][k][0];
@@ -165,47 +150,44 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 // Leaves the lanes' sums in s.lanes, [blocks][lanes][reductions][SUMS].
 template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args &a) {
   typedef typename Job::T T;
-  const i32 each = packs_of<V, true>, S = Job::SUMS;
+  typedef typename Job::template In<V> In;
+  const i32 ahead = Ahead<Job, V, true>::value, half = ahead / 2, S = Job::SUMS;
   const Stripe &s = a.stripe;
   const i64 packs = s.reductions / V, step = stripe_lanes * s.reductions;
   for (i64 w = thread_number(); w < packs * stripe_lanes * s.blocks; w += thread_count()) {
-    const i64 row = div_(w, packs), c = (w - row * packs) * V, block = row / stripe_lanes;
-    const i32 lane = (i32)(row % stripe_lanes);
+    const i64 row = div_(w, packs), c = (w - row * packs) * V, block = row / stripe_lanes, lane = row % stripe_lanes;
+    const i64 start = block * s.block + lane;
     const i64 left = s.longest - block * s.block;
     const i32 count = (i32)(left < s.block ? left : s.block);
-    i64 next = (block * s.block + lane) * s.reductions + c;
-    i64 at[2][each];
-    typename Job::template In<V> in[2][each];
+    i64 at = start * s.reductions + c;
+    In in[ahead];
     typename Job::Channel ch[V] = {};
-    auto ask = [&](i32 h, i32 p) {
 #pragma unroll
-      for (i32 u = 0; u < each; u++) {
-        at[h][u] = next;
-        in[h][u] = {};
-        if (p + u * stripe_lanes + lane < count) Job::template load<true>(a, ch[0], next, in[h][u]);
-        next += step;
-      }
-    };
-    ask(0, 0);
-    ask(1, each * stripe_lanes);
+    for (i32 u = 0; u < ahead; u++) {
+      if (lane + u * stripe_lanes < count) in[u] = Job::template load<V, true>(a, ch[0], at + u * step);
+    }
 #pragma unroll
     for (i32 j = 0; j < V; j++) Job::ready(a, c + j, ch[j]);
-    T sums[1][S][V];
+    T sums[S][V];
 #pragma unroll
-    for (i32 n = 0; n < S * V; n++) sums[0][n / V][n % V] = 0;
+    for (i32 n = 0; n < S * V; n++) sums[n / V][n % V] = 0;
 #pragma unroll 1
-    for (i32 p = 0; p + lane < count; p += 2 * each * stripe_lanes) {
+    for (i32 p = (i32)lane; p < count; p += ahead * stripe_lanes) {
 #pragma unroll
-      for (i32 h = 0; h < 2; h++) {
-        const i32 now = p + h * each * stripe_lanes;
-        auto here = [&](i32 u) { return now + u * stripe_lanes + lane < count; };
-        Job::template add<ColumnsForm, true>(a, ch, at[h], in[h], here, sums);
-        ask(h, now + 2 * each * stripe_lanes);
+      for (i32 u = 0; u < ahead; u++) {
+        if (p + u * stripe_lanes < count) Job::template add<V, true>(a, ch, at, in[u], sums);
+        at += step;
+        if (u % half != half - 1) continue;
+#pragma unroll
+        for (i32 l = 0; l < half; l++) {
+          if (p + (ahead + u - l) * stripe_lanes < count)
+            in[u - l] = Job::template load<V, true>(a, ch[0], at + (ahead - 1 - l) * step);
+        }
       }
     }
     T *to = (T *)s.lanes + (row * s.reductions + c) * S;
 #pragma unroll
-    for (i32 n = 0; n < S * V; n++) to[n] = sums[0][n % S][n / S];
+    for (i32 n = 0; n < S * V; n++) to[n] = sums[n % S][n / S];
   }
 }
 
@@ -245,7 +227,7 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
   }
 }
 
-// Declares a job's entry points: V is what moves at once.
+// Declares a job's entry points; V is what moves at once.
 #define ROW_KERNELS(name, Job)                                                                               \
   KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
   STRIPE_FOLD(name, Job)

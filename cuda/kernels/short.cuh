@@ -5,10 +5,7 @@
 #pragma once
 #include "rows.cuh"
 
-template <i32 STEPS> struct ShortForm {
-  static DEVICE constexpr i32 channel(i32 n, i32) { return n / STEPS; }
-  static DEVICE constexpr i32 sums(i32 n) { return n / STEPS; }
-};
+const i32 short_steps = 4; // of 64 positions: the longest reduction
 
 // What another thread of the warp has.
 template <class P> DEVICE P from_lane(const P &p, i32 lane) {
@@ -23,77 +20,69 @@ template <class P> DEVICE P from_lane(const P &p, i32 lane) {
   return to.p;
 }
 
-// A thread has up to STEPS packs of a reduction, and takes two packs at a time or
-// a reduction's, while it waits for the next.
-template <class Job, i32 V, i32 STEPS> DEVICE void stripe_short(const typename Job::Args &a) {
+template <class Job, i32 V> DEVICE void stripe_short(const typename Job::Args &a) {
   typedef typename Job::T T;
-  const i32 each = STEPS < 2 ? 2 : STEPS, turns = each / STEPS, S = Job::SUMS, W = Job::ANY_ORDER ? 1 : V;
+  typedef typename Job::template In<V> In;
+  const i32 ahead = 4, half = ahead / 2, S = Job::SUMS, W = Job::ANY_ORDER ? 1 : V;
   const Stripe &s = a.stripe;
   const i32 threads = 1 << s.log_threads, lane = threadIdx.x % 32, self = lane % threads, group = lane - self;
-  const i32 apart = 32 / threads, length = (i32)s.longest; // a thread's next reduction is so far from this one
+  const i32 steps = (i32)((s.longest + stripe_lanes - 1) / stripe_lanes), count = threads * steps;
+  const i64 length = s.longest;
   for (i64 w = thread_number() / 32; w * 32 < s.reductions; w += thread_count() / 32) {
-    const i64 first = w * 32 + group / threads, own = first + self * apart;
-    const i32 left = (i32)(s.reductions - first < 32 ? s.reductions - first : 32);
-    i64 at[2][each];
-    typename Job::template In<V> in[2][each];
-    typename Job::Channel mine = {}, ch[turns] = {};
-    auto here = [&](i32 turn, i32 u) {
-      return (turn + u / STEPS) * apart < left && turn + u / STEPS < threads &&
-             u % STEPS * stripe_lanes + self * V < length;
+    const i64 first = w * 32 + group / threads, own = first + self * (32 / threads);
+    const i64 left = s.reductions - first; // turns' reductions are 32 / threads apart
+    In in[ahead];
+    typename Job::Channel mine, ch[1];
+    // Slot n is step n % steps of turn n / steps.
+    auto at = [&](i32 n) {
+      i32 turn = n / steps;
+      return (first + turn * (32 / threads)) * length + (n - turn * steps) * stripe_lanes + self * V;
     };
-    auto ask = [&](i32 h, i32 turn) {
+    auto here = [&](i32 n) {
+      i32 turn = n / steps;
+      return n < count && turn * (32 / threads) < left && (n - turn * steps) * stripe_lanes + self * V < length;
+    };
 #pragma unroll
-      for (i32 u = 0; u < each; u++) {
-        at[h][u] = (first + (turn + u / STEPS) * apart) * length + u % STEPS * stripe_lanes + self * V;
-        in[h][u] = {};
-        if (here(turn, u)) Job::template load<true>(a, mine, at[h][u], in[h][u]);
-      }
-    };
-    ask(0, 0);
-    ask(1, turns);
+    for (i32 u = 0; u < ahead; u++) {
+      if (here(u)) in[u] = Job::template load<V, true>(a, mine, at(u));
+    }
     if (own < s.reductions) Job::ready(a, own, mine);
-    T total[S];
+    T total[S], sums[S][W];
 #pragma unroll
     for (i32 k = 0; k < S; k++) total[k] = 0;
 #pragma unroll 1
-    for (i32 turn = 0; turn < threads; turn += 2 * turns) {
+    for (i32 n = 0; n < count; n += ahead) {
 #pragma unroll
-      for (i32 h = 0; h < 2; h++) {
-        const i32 now = turn + h * turns;
-        T sums[turns][S][W];
+      for (i32 u = 0; u < ahead; u++) {
+        const i32 turn = (n + u) / steps, step = n + u - turn * steps;
+        if (step == 0) {
 #pragma unroll
-        for (i32 n = 0; n < turns * S * W; n++) sums[n / (S * W)][n / W % S][n % W] = 0;
+          for (i32 k = 0; k < S * W; k++) sums[k / W][k % W] = 0;
+          Job::take(ch[0], mine, group + turn);
+        }
+        if (here(n + u)) Job::template add<V, true>(a, ch, at(n + u), in[u], sums);
+        if (step == steps - 1) {
 #pragma unroll
-        for (i32 r = 0; r < turns; r++) Job::take(ch[r], mine, group + (now + r) % threads);
-        Job::template add<ShortForm<STEPS>, true>(a, ch, at[h], in[h], [&](i32 u) { return here(now, u); }, sums);
-        ask(h, now + 2 * turns);
-        for (i32 by = threads / 2; by > 0; by /= 2) {
+          for (i32 k = 0; k < S; k++) {
 #pragma unroll
-          for (i32 n = 0; n < turns * S * W; n++) {
-            T &sum = sums[n / (S * W)][n / W % S][n % W];
-            sum = Job::join(n / W % S, sum, __shfl_xor_sync(0xffffffffu, sum, by));
+            for (i32 j = 0; j < W; j++) {
+              for (i32 by = threads / 2; by > 0; by /= 2)
+                sums[k][j] = Job::join(k, sums[k][j], __shfl_xor_sync(0xffffffffu, sums[k][j], by));
+            }
+#pragma unroll
+            for (i32 by = W / 2; by > 0; by /= 2) {
+              for (i32 j = 0; j < by; j++) sums[k][j] = Job::join(k, sums[k][j], sums[k][j + by]);
+            }
+            if (turn == self) total[k] = sums[k][0];
           }
         }
+        if (u % half != half - 1) continue;
 #pragma unroll
-        for (i32 n = 0; n < turns * S; n++) {
-          T(&row)[W] = sums[n / S][n % S];
-          for (i32 by = W / 2; by > 0; by /= 2) {
-            for (i32 j = 0; j < by; j++) row[j] = Job::join(n % S, row[j], row[j + by]);
-          }
-          if (now + n / S == self) total[n % S] = row[0];
+        for (i32 l = u + 1 - half; l <= u; l++) {
+          if (here(n + ahead + l)) in[l] = Job::template load<V, true>(a, mine, at(n + ahead + l));
         }
       }
     }
     if (own < s.reductions) Job::finish(a, own, total);
   }
-}
-
-// Reductions of up to 4 steps.
-template <class Job, i32 V> DEVICE void stripe_short(const typename Job::Args &a) {
-  if (a.stripe.longest <= stripe_lanes)
-    stripe_short<Job, V, 1>(a);
-  else if (a.stripe.longest <= 2 * stripe_lanes)
-    stripe_short<Job, V, 2>(a);
-  else
-    stripe_short<Job, V, 4>(a);
 }
