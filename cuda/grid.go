@@ -254,12 +254,11 @@ func buildAffineGridBackward(p *Problem, to *Program) error {
 	a, dims := affineOf(p, 0)
 	k := to.stripeKernel("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
 	var partial int64
-	a.stripe, partial = to.stripeOf(a.n*int64(dims*(dims+1)), a.positions, 1, to.Compute)
+	a.stripe, partial = to.stripeOf(a.n*int64(dims), a.positions, dims+1, to.Compute)
 	to.run = func(r *run) {
 		a := a
 		a.grid, a.theta = tensorOf(&r.args[0]), tensorOf(&r.args[1])
-		a.stripe.plain = boolArg(a.grid.compact())
-		launchRows(r, k, &a.stripe, partial, 1, &a)
+		launchStripe(r, k, &a.stripe, partial, &a)
 	}
 	return nil
 }

@@ -96,26 +96,16 @@ type summing struct {
 	dy, x, scale, zero, dx, ds, dz int
 	factor                         float64
 	symmetric                      bool
-	codes                          bool // x has codes, of any type
+	codes                          bool  // x has codes, of any type
+	row, column                    int64 // how many elements of a row, and how many columns, move at once
 }
 
 // x0 is the first argument, whose type the kernel is for.
 func (s summing) x0() int { return max(0, s.dy) }
 
-// moved is how many of size elements that have one parameter, or a parameter
-// each in turn, always move at once.
-func (q *quantArgs) moved(size int64, columns bool, tensors ...*tensorArg) int64 {
-	whole := q.dims == 0 && q.group%size == 0 && q.inner%size == 0
-	if columns {
-		whole = q.params%size == 0
-	}
-	for _, t := range tensors {
-		whole = whole && t.rank == 0
-	}
-	if !whole {
-		return 1
-	}
-	return size
+// moves reports whether size elements that have one parameter always move at once.
+func (q *quantArgs) moves(size int64) bool {
+	return q.dims == 0 && q.group%size == 0 && q.inner%size == 0
 }
 
 // build plans the reduction; shape is that of the elements.
@@ -134,10 +124,10 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 	if columns {
 		lanes = to.columnsOf(&a.stripe, 2, to.Compute)
 	}
-	size := packBytes / p.Types[s.x0()].Size()
-	if code := p.Types[s.x]; s.codes && (code.Size() > 1 || code.Packed() && a.columns%2 != 0) {
-		size = 1 // only codes of a byte, and rows that follow one another, move as packs
-	}
+	whole := packSize(p.Types[s.x0()])
+	code := p.Types[s.x] // only codes of a byte, in rows that follow one another, move as packs
+	bytes := !s.codes || (code.Size() <= 1 && !(code.Packed() && a.columns%2 != 0))
+	follow := !columns && a.q.inner*a.q.rows == a.q.n && a.q.group > 0 && a.q.inner%a.q.group == 0
 	to.then(func(r *run) {
 		a := a
 		arg := func(i int) (t tensorArg) {
@@ -148,15 +138,22 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		}
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
-		each := a.q.moved(size, columns, &a.dy, &a.x, &a.dx)
 		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
-		short := each > 1 && !columns && a.stripe.longest <= shortSteps && a.q.inner*a.q.rows == a.q.n && a.q.inner%a.q.group == 0
-		if short {
-			launchShort(r, kernel, &a.stripe, each, &a)
-		} else if columns && a.stripe.plain != 0 {
-			launchColumns(r, kernel, &a.stripe, partial, lanes, each, &a)
-		} else {
-			launchRows(r, kernel, &a.stripe, partial, each, &a)
+		aligned := bytes && a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
+		size := int64(1) // how many elements move at once
+		switch {
+		case aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
+			launchShort(r, kernel, &a.stripe, whole, &a)
+		case columns && a.stripe.plain != 0:
+			if aligned && a.q.params%s.column == 0 {
+				size = s.column
+			}
+			launchColumns(r, kernel, &a.stripe, partial, lanes, size, &a)
+		default:
+			if aligned && a.q.moves(s.row) {
+				size = s.row
+			}
+			launchRows(r, kernel, &a.stripe, partial, size, &a)
 		}
 	})
 }
@@ -219,7 +216,10 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 		return
 	}
 	to.Accumulator = to.Compute
-	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize"}
+	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize", column: 2}
+	if s.row = packSize(p.Types[0]); !s.codes {
+		s.row = max(2, s.row/2)
+	}
 	s.build(p, to, p.Shapes[0], to.columnKernel(name+"_sums"+types))
 }
 
@@ -245,6 +245,7 @@ func buildChooseQParams(p *Problem, to *Program) error {
 func chooseQParams(p *Problem, to *Program, scale, zero int) {
 	to.Compute = p.Types[0].Compute()
 	s := summing{q: grouped(p), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
+	s.row, s.column = packSize(p.Types[0]), packSize(p.Types[0])
 	s.build(p, to, p.Shapes[0], to.columnKernel("choose_qparams"+typeNames(p.Types[0])))
 }
 

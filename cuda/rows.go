@@ -114,8 +114,8 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	launchRowsFold(r, kernel, s, args)
 }
 
-// The longest reductions of launchShort.
-const shortSteps = 4 * stripeLanes
+// shortRow is the length of launchShort's longest reductions.
+const shortRow = 4 * stripeLanes
 
 // launchShort is launchRows for short reductions that follow one another.
 func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {

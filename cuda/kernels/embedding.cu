@@ -119,7 +119,7 @@ template <class S> DEVICE void renorm_scale(const RenormArgs &a) {
   }
 }
 
-#define RENORM(S)                                               \
-  ROWS_KERNELS(embedding_renorm_##S, Renorm<S>, 16 / sizeof(S)) \
+#define RENORM(S)                                                  \
+  ROWS_KERNELS(embedding_renorm_##S, Renorm<S>, 16 / sizeof(S), 4) \
   KERNEL(embedding_renorm_scale_##S, RenormArgs) { renorm_scale<S>(a); }
 EACH_FLOAT(RENORM)

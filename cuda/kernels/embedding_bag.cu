@@ -134,5 +134,5 @@ template <class S> struct BagWeights : Adding {
 #define EMBEDDING_BAG(S)                                              \
   KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S>(a); }         \
   KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S>(a); } \
-  ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, 16 / sizeof(S))
+  ROWS_KERNELS(embedding_bag_weights_##S, BagWeights<S>, 16 / sizeof(S), 4)
 EACH_FLOAT(EMBEDDING_BAG)

@@ -156,13 +156,18 @@ template <class X> struct ChooseQParams {
   }
 };
 
-#define QUANT_SUMS_OF(name, Job, V) \
-  ROWS_KERNELS(name, Job, V)        \
-  COLUMNS_KERNELS(name, Job, V)     \
-  KERNEL(name##_short, Job::Args) { stripe_short<Job, V>(a); }
-#define QUANT_SUMS(X)                                                        \
-  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, 16 / sizeof(X)) \
-  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, 16 / sizeof(X))      \
-  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X))
+// What moves at once and how many steps ahead, as measured: 8 bytes
+// of long rows, and pairs of columns, keep more threads busy than 16.
+template <class S> constexpr i32 whole_pack = 16 / sizeof(S);
+template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
+
+#define QUANT_SUMS_OF(name, Job, X, ROW, ROW_AHEAD, COLUMN, COLUMN_AHEAD) \
+  ROWS_KERNELS(name, Job, ROW, ROW_AHEAD)                                 \
+  COLUMNS_KERNELS(name, Job, COLUMN, COLUMN_AHEAD)                        \
+  KERNEL(name##_short, Job::Args) { stripe_short<Job, whole_pack<X>>(a); }
+#define QUANT_SUMS(X)                                                                   \
+  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, X, half_pack<X>, 8, 2, 16) \
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X, whole_pack<X>, 4, 2, 16)     \
+  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, X, whole_pack<X>, 4, whole_pack<X>, 4)
 
 EACH_FLOAT(QUANT_SUMS)

@@ -68,17 +68,13 @@ template <i32 STEP> struct Straight {
   DEVICE void next() { position += STEP; }
 };
 
-// How many steps a thread asks ahead: of halves in turn, since what waits for one
+// A thread asks AHEAD steps ahead: of halves in turn, since what waits for one
 // load waits for those that share its scoreboard, of which there are few.
-template <class Job, i32 V, bool PLAIN> struct Ahead {
-  static constexpr i32 value = !PLAIN ? 2 : V == 1 ? 8 : 4;
-};
-
-template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename Job::Args &a) {
+template <class Job, i32 V, bool PLAIN, i32 AHEAD> DEVICE void stripe_rows(const typename Job::Args &a) {
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
   // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
-  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = Ahead<Job, V, PLAIN>::value, S = Job::SUMS,
+  const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = AHEAD, S = Job::SUMS,
             W = Job::ANY_ORDER ? 1 : V, half = ahead / 2;
   const Stripe &s = a.stripe;
   const i32 threads = 1 << s.log_threads, self = threadIdx.x & (threads - 1);
@@ -148,10 +144,10 @@ template <class Job, i32 V, bool PLAIN> DEVICE void stripe_rows(const typename J
 }
 
 // Leaves the lanes' sums in s.lanes, [blocks][lanes][reductions][SUMS].
-template <class Job, i32 V> DEVICE void stripe_columns(const typename Job::Args &a) {
+template <class Job, i32 V, i32 AHEAD> DEVICE void stripe_columns(const typename Job::Args &a) {
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
-  const i32 ahead = Ahead<Job, V, true>::value, half = ahead / 2, S = Job::SUMS;
+  const i32 ahead = AHEAD, half = ahead / 2, S = Job::SUMS;
   const Stripe &s = a.stripe;
   const i64 packs = s.reductions / V, step = stripe_lanes * s.reductions;
   for (i64 w = thread_number(); w < packs * stripe_lanes * s.blocks; w += thread_count()) {
@@ -227,14 +223,13 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
   }
 }
 
-// Declares a job's entry points; V is what moves at once.
-#define ROW_KERNELS(name, Job)                                                                               \
-  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true>(a) : stripe_rows<Job, 1, false>(a); } \
-  STRIPE_FOLD(name, Job)
-#define ROWS_KERNELS(name, Job, V) \
-  ROW_KERNELS(name, Job)           \
-  KERNEL(name##_packs, Job::Args) { stripe_rows<Job, V, true>(a); }
-#define COLUMNS_KERNELS(name, Job, V)                              \
-  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1>(a); }  \
-  KERNEL(name##_columns, Job::Args) { stripe_columns<Job, V>(a); } \
+// Declares a job's entry points: V elements move at once, and are asked for AHEAD
+// steps ahead.
+#define ROWS_KERNELS(name, Job, V, AHEAD)                                                                          \
+  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); } \
+  STRIPE_FOLD(name, Job)                                                                                           \
+  KERNEL(name##_packs, Job::Args) { stripe_rows<Job, V, true, AHEAD>(a); }
+#define COLUMNS_KERNELS(name, Job, V, AHEAD)                              \
+  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }      \
+  KERNEL(name##_columns, Job::Args) { stripe_columns<Job, V, AHEAD>(a); } \
   KERNEL(name##_lanes, Job::Args) { stripe_lanes_fold<Job>(a); }

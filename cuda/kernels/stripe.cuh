@@ -46,22 +46,33 @@ template <class Job> struct StripeTile {
 
 DEVICE i64 stripe_tiles(const Stripe &s) { return (s.reductions + (1 << s.log_channels) - 1) >> s.log_channels; }
 
+// Where one of the elements of a tile belongs: its reduction, and its position
+// from the tile's first one.
+struct TilePlace {
+  i32 channel, position;
+  DEVICE TilePlace(const Stripe &s, i32 element, i32 elements) {
+    const i32 bits = __ffs(elements >> s.log_channels) - 1;
+    channel = element >> bits;
+    position = element & ((1 << bits) - 1);
+  }
+};
+
 // Computes the terms of the tile whose first position is start into t.terms,
 // [SUMS][channels][positions + 1]: the odd pitch keeps banks apart.
 template <class Job>
 DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 start, i32 positions) {
-  const i32 S = Job::SUMS, bits = __ffs(positions) - 1;
+  const i32 each = StripeTile<Job>::tile / stripe_threads, S = Job::SUMS;
 #pragma unroll 1
-  for (i32 n = threadIdx.x; n < StripeTile<Job>::tile; n += stripe_threads) {
-    const i32 channel = n >> bits, position = n & (positions - 1);
-    const typename Job::Channel &ch = t.channel[channel];
+  for (i32 u = 0; u < each; u++) {
+    TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, StripeTile<Job>::tile);
+    const typename Job::Channel &ch = t.channel[p.channel];
     typename Job::T out[S];
     for (i32 k = 0; k < S; k++) out[k] = 0;
-    if (start + position < ch.total) {
-      typename Job::In in = Job::template load<false>(a, ch, start + position);
-      Job::template terms<false>(a, ch, start + position, in, out);
+    if (start + p.position < ch.total) {
+      typename Job::In in = Job::template load<false>(a, ch, start + p.position);
+      Job::template terms<false>(a, ch, start + p.position, in, out);
     }
-    const i32 at = channel * (positions + 1) + position;
+    i32 at = p.channel * (positions + 1) + p.position;
     for (i32 k = 0; k < S; k++) t.terms[(k << a.stripe.log_channels) * (positions + 1) + at] = out[k];
   }
 }
