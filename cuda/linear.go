@@ -16,15 +16,18 @@ const (
 )
 
 // linearShapes are the kernels with tensor cores.
-var linearShapes = []tileShape{{"few", 16, 32, blockThreads}, {"low", 64, 32, blockThreads}, {"small", 64, 64, blockThreads}, {"wide", 128, 128, blockThreads}}
+var linearShapes = []tileShape{
+	{"few", 16, 32, blockThreads, floats}, {"low", 64, 32, blockThreads, floats[:1]},
+	{"small", 64, 64, blockThreads, floats[:1]}, {"wide", 128, 128, blockThreads, floats},
+}
 
 func buildQuantizedLinear(p *Problem, to *Program) error {
 	to.Compute, to.Accumulator = p.Types[5].Compute(), tensor.I64
 	a := linearArgs{m: p.Shapes[0][0], k: p.Shapes[0][1], n: p.Shapes[2][0], hasBias: boolArg(p.Types[4] != tensor.None)}
 	k := to.kernel("quantized_linear%s", typeNames(p.Types[5]))
 	fast := -1
-	shape, tiles := tilesOf(linearShapes, 1, a.m, a.n)
-	if a.k <= linearExact {
+	shape, tiles, ok := tilesOf(linearShapes, p.Types[5], 1, a.m, a.n)
+	if ok && a.k <= linearExact {
 		fast = to.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(p.Types[5]))
 	}
 	to.run = func(r *run) {
@@ -52,14 +55,12 @@ func atOnce(v *tensor.View, codes int64) bool {
 	return v.Shape[1]%codes == 0 && v.Stride(1) == 1 && v.Stride(0)%codes == 0 && addressOf(v)%uint64(codes) == 0
 }
 
-// weightShapes are the kernels for compact codes; a sum in f64 takes two registers.
-func weightShapes(x tensor.DType) []tileShape {
-	columns := int64(64)
-	if x == tensor.F64 {
-		columns = 32
-	}
-	return []tileShape{{"row", 1, 32, blockThreads}, {"four", 4, 32, blockThreads}, {"few", 8, columns, blockThreads}}
+// weightShapes are the kernels for compact codes.
+var weightShapes = []tileShape{
+	{"row", 1, 32, blockThreads, weightTypes}, {"four", 4, 32, blockThreads, weightTypes}, {"few", 8, 64, blockThreads, weightTypes},
 }
+
+var weightTypes = []tensor.DType{tensor.F32, tensor.BF16}
 
 const weightRun = 32 // codes that have the same parameters there
 
@@ -82,8 +83,8 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	var partial int64
 	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)
 	fast := -1
-	shape, tiles := tilesOf(weightShapes(p.Types[0]), 1, m, a.n)
-	if a.fits(p, to.Compute) {
+	shape, tiles, ok := tilesOf(weightShapes, p.Types[0], 1, m, a.n)
+	if ok && a.fits(p) {
 		a.group = min(a.group, a.k)
 		fast = to.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
 	}
@@ -101,8 +102,8 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 }
 
 // fits reports whether the kernels of weightShapes serve a problem, where tensors are compact.
-func (a *weightArgs) fits(p *Problem, compute tensor.DType) bool {
+func (a *weightArgs) fits(p *Problem) bool {
 	scale, zero := p.Types[2], p.Types[3]
 	return a.k > 0 && a.k < 1<<31 && a.k%8 == 0 && (a.group%weightRun == 0 || a.group >= a.k) &&
-		scale.Size() <= compute.Size() && (zero == tensor.None || zero.Size() <= 4 || zero == compute)
+		scale.Size() <= 4 && (zero == tensor.None || zero.Size() <= 4)
 }

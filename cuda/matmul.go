@@ -39,7 +39,12 @@ const (
 
 // matmulShapes are the kernels that copy chunks at once, and the rows and
 // columns of their tiles, from those that reuse least of what they read.
-var matmulShapes = []tileShape{{"row", 4, 32, 128}, {"few", 16, 32, 128}, {"small", 64, 64, 128}, {"wide", 128, 128, 128}}
+var matmulShapes = []tileShape{
+	{"row", 4, 32, 128, matmulTypes}, {"few", fewRows, 32, 128, matmulTypes},
+	{"small", 64, 64, 128, matmulTypes[:1]}, {"wide", 128, 128, 128, matmulTypes[:1]},
+}
+
+var matmulTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
 
 func buildMatmul(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
@@ -55,8 +60,11 @@ func buildMatmul(p *Problem, to *Program) error {
 		name, count = "matmul_wide%s", tiles(matmulWide)
 	}
 	k := to.kernel(name, typeNames(p.Types[0]))
-	shape, fastTiles := tilesOf(matmulShapes, a.batch, a.m, a.n)
-	fast := to.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
+	fast := -1
+	shape, fastTiles, ok := tilesOf(matmulShapes, p.Types[0], a.batch, a.m, a.n)
+	if ok && (a.m <= shape.rows || shape.rows > fewRows) {
+		fast = to.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
+	}
 	to.run = func(r *run) {
 		if count == 0 {
 			return
@@ -71,7 +79,7 @@ func buildMatmul(p *Problem, to *Program) error {
 		x, xAcross := a.input.atOnce(a.k, size)
 		other, otherAcross := a.other.atOnce(a.k, size)
 		a.inputAcross, a.otherAcross = boolArg(xAcross), boolArg(otherAcross)
-		if r.functions[fast] != 0 && x && other && (!xAcross || otherAcross && shape.rows > 16) {
+		if fast >= 0 && r.functions[fast] != 0 && x && other && (!xAcross || otherAcross && shape.rows > fewRows) {
 			launch(r, fast, shape.blocks(fastTiles), &a)
 			return
 		}

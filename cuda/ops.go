@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -58,14 +59,14 @@ var Ops = []Op{
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
 	{"weight_only_linear", func() []string {
 		names := withFold(forTypes("weight_only_linear", floats))
-		return append(names, append(append(forTypes("weight_row", floats), forTypes("weight_four", floats)...), forTypes("weight_few", floats)...)...)
+		return append(names, forShapes("weight_%s", weightShapes)...)
 	}, buildWeightOnlyLinear},
 	{"quantized_linear", func() []string {
-		return append(forTypes("quantized_linear", floats), forShapes("quantized_linear", linearShapes)...)
+		return append(forTypes("quantized_linear", floats), forShapes("quantized_linear_%s_sm80", linearShapes)...)
 	}, buildQuantizedLinear},
 	{"matmul", func() []string {
 		names := append(forTypes("matmul", floats), forTypes("matmul_wide", floats)...)
-		return append(names, forShapes("matmul", matmulShapes)...)
+		return append(names, forShapes("matmul_%s_sm80", matmulShapes)...)
 	}, buildMatmul},
 }
 
@@ -75,9 +76,9 @@ func forDims(name string, types []tensor.DType) []string {
 }
 
 // forShapes is forTypes for kernels of several shapes of tiles.
-func forShapes(name string, shapes []tileShape) (names []string) {
+func forShapes(format string, shapes []tileShape) (names []string) {
 	for _, s := range shapes {
-		names = append(names, forTypes(name+"_"+s.name+"_sm80", floats)...)
+		names = append(names, forTypes(fmt.Sprintf(format, s.name), s.types)...)
 	}
 	return names
 }

@@ -32,12 +32,13 @@ struct f8e5m2 {
 #define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) M(X, s16) M(X, u16) M(X, i32) M(X, f8e4m3) M(X, f8e5m2) EACH_FLOAT_OF(M, X)
 
 // A kernel takes one struct of arguments, whose layout ../args.go repeats, and
-// is run by blocks of at most 256 threads. KERNEL_FIT limits registers so that
-// so many blocks fit a multiprocessor.
+// is run by blocks of at most 256 threads, or KERNEL_OF so many. KERNEL_FIT
+// limits registers so that so many blocks fit a multiprocessor.
 #ifndef KERNEL
 #define KERNEL(name, Args) extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ Args a)
-#define KERNEL_FIT(name, Args, blocks) \
-  extern "C" __global__ void __launch_bounds__(256, blocks) name(const __grid_constant__ Args a)
+#define KERNEL_OF(name, Args, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
+#define KERNEL_FIT(name, Args, blocks) KERNEL_OF(name, Args, 256, blocks)
 #define DEVICE __device__ __forceinline__
 #endif
 

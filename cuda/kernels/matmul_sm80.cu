@@ -1,11 +1,14 @@
 #include "matmul.cuh"
 #include "mma.cuh"
 
+const i32 matmul_fast_threads = 128;
+
 // A thread has MT by NT elements of y, a warp 4 by 8 times as many, and a block
 // MS by NS warps. A step takes DEPTH chunks of 16 bytes along k.
 template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_, i32 UNROLL_> struct MatmulShape {
   static constexpr i32 MT = MT_, NT = NT_, MS = MS_, NS = NS_, DEPTH = DEPTH_, STAGES = STAGES_, UNROLL = UNROLL_;
-  static constexpr i32 THREADS = 32 * MS * NS, TM = 4 * MT * MS, TN = 8 * NT * NS;
+  static constexpr i32 THREADS = matmul_fast_threads, TM = 4 * MT * MS, TN = 8 * NT * NS;
+  static_assert(32 * MS * NS == THREADS);
   static constexpr i32 BYTES = (TM + TN) * DEPTH * 16 * STAGES;
 };
 
@@ -14,8 +17,7 @@ template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_, i32 UNROL
 // LANES threads of a warp have different ones.
 template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct FactorTile {
   static constexpr i32 V = 16 / sizeof(S), DEPTH = V * P::DEPTH;
-  static constexpr i32 Q = V < 4 ? V : 4; // elements that are read at once
-  static constexpr i32 G = !ACROSS ? 1 : EACH < Q ? EACH : Q; // of so many lines
+  static constexpr i32 G = !ACROSS ? 1 : EACH < 4 ? EACH : 4; // lines that are read at once
   typedef ChunkTile<ACROSS ? DEPTH : LINES, ACROSS ? LINES / V : P::DEPTH, P::THREADS> Tile;
   Tile tile;
 
@@ -57,7 +59,7 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
   typedef typename Compute<S>::type T;
   typedef FactorTile<S, P, XA, P::TM, P::MT, 4> X;
   typedef FactorTile<S, P, WA, P::TN, P::NT, 8> W;
-  constexpr i32 Q = XA && WA ? 1 : X::Q; // products for which to read at once
+  constexpr i32 Q = XA && WA ? 1 : 4; // products for which to read at once
   X *input = (X *)shared;
   W *other = (W *)(input + P::STAGES);
   const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -90,7 +92,8 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
       auto multiply = [&](i32 k) {
         T b[P::NT / W::G][W::G][Q];
 #pragma unroll
-        for (i32 j = 0; j < P::NT; j += W::G) w.template read<!XA>(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
+        for (i32 j = 0; j < P::NT; j += W::G)
+          w.template read<P::NT <= 2>(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
 #pragma unroll
         for (i32 i = 0; i < P::MT; i += X::G) {
           T f[X::G][Q];
@@ -150,11 +153,16 @@ template <class S, class P> DEVICE void matmul_fast(const MatmulArgs &a) {
     matmul_tiles<S, P, true, true>(a, shared);
 }
 
-#define FAST(name, S, ...) \
-  KERNEL(matmul_##name##_sm80_##S, MatmulArgs) { matmul_fast<S, MatmulShape<__VA_ARGS__>>(a); }
-#define MATMUL_FAST(S)                \
-  FAST(row, S, 1, 1, 1, 4, 16, 4, 64) \
-  FAST(few, S, 2, 2, 2, 2, 16, 4, 64) \
-  FAST(small, S, 8, 4, 2, 2, 8, 3, 1) \
-  FAST(wide, S, 16, 8, 2, 2, 4, 3, 1)
-EACH_FLOAT(MATMUL_FAST)
+// Registers are for so many blocks of threads per multiprocessor.
+#define FAST(name, S, blocks, ...)                                               \
+  KERNEL_OF(matmul_##name##_sm80_##S, MatmulArgs, matmul_fast_threads, blocks) { \
+    matmul_fast<S, MatmulShape<__VA_ARGS__>>(a);                                 \
+  }
+#define MATMUL_FAST(S)                   \
+  FAST(row, S, 1, 1, 1, 1, 4, 16, 4, 64) \
+  FAST(few, S, 1, 2, 2, 2, 2, 16, 4, 64)
+MATMUL_FAST(f32)
+MATMUL_FAST(f16)
+MATMUL_FAST(bf16)
+FAST(small, f32, 4, 8, 4, 2, 2, 8, 3, 1)
+FAST(wide, f32, 2, 16, 8, 2, 2, 4, 3, 1)

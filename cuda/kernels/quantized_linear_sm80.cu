@@ -118,9 +118,9 @@ template <class S, class P> DEVICE void quantized_linear(const LinearArgs &a) {
 
 #define LINEAR(name, S, ...) \
   KERNEL_FIT(quantized_linear_##name##_sm80_##S, LinearArgs, 2) { quantized_linear<S, LinearShape<__VA_ARGS__>>(a); }
-#define QUANTIZED_LINEAR(S)              \
-  LINEAR(few, S, 16, 32, 1, 1, 256, 4)   \
-  LINEAR(low, S, 64, 32, 2, 1, 128, 4)   \
-  LINEAR(small, S, 64, 64, 2, 2, 128, 3) \
+#define QUANTIZED_LINEAR(S)            \
+  LINEAR(few, S, 16, 32, 1, 1, 256, 4) \
   LINEAR(wide, S, 128, 128, 2, 4, 64, 3)
 EACH_FLOAT(QUANTIZED_LINEAR)
+LINEAR(low, f32, 64, 32, 2, 1, 128, 4)
+LINEAR(small, f32, 64, 64, 2, 2, 128, 3)

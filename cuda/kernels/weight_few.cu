@@ -9,8 +9,8 @@ template <class T> struct Shift {
 };
 
 // An element of a parameter as it lies in memory: to convert it would be to wait for it.
-template <class T> struct Raw {
-  decltype(bits_of(T())) bits;
+struct Raw {
+  u32 bits;
 
   DEVICE void load(const Tensor &t, i64 i) {
     switch (t.dtype) {
@@ -26,32 +26,26 @@ template <class T> struct Raw {
     case u16_:
       bits = ((const u16 *)t.data)[i];
       break;
-    case f64_: // where T is
-      if constexpr (sizeof(T) == 8) bits = ((const u64 *)t.data)[i];
-      break;
     default:
       bits = ((const u32 *)t.data)[i];
     }
   }
-  DEVICE T value(const Tensor &t) const {
+  DEVICE f32 value(const Tensor &t) const {
     switch (t.dtype) {
     case none_:
       return 0;
     case f32_:
-      return (T)from_bits((u32)bits);
+      return from_bits(bits);
     case f16_:
-      return (T)half_to_float((u16)bits);
+      return half_to_float((u16)bits);
     case bf16_:
-      return (T)from_bits((u32)bits << 16);
+      return from_bits(bits << 16);
     case s8_:
-      return (T)(s8)bits;
+      return (f32)(s8)bits;
     case s16_:
-      return (T)(s16)bits;
-    case f64_:
-      if constexpr (sizeof(T) == 8) return from_bits(bits);
-      return 0;
+      return (f32)(s16)bits;
     default: // u8, u16, i32
-      return (T)(i32)bits;
+      return (f32)(i32)bits;
     }
   }
 };
@@ -67,12 +61,6 @@ template <i32 BITS> struct alignas(BITS) Codes {
       u32 code = (word[e * BITS / 32] ^ flip) >> e * BITS % 32 & (1 << BITS) - 1;
       v[e] = from_bits(0x4b000000 | code) - base;
     }
-  }
-  DEVICE void values(f64 (&v)[few_own], u32 flip) const {
-    f32 exact[few_own];
-    values(exact, flip);
-#pragma unroll
-    for (i32 e = 0; e < few_own; e++) v[e] = exact[e];
   }
 };
 
@@ -101,7 +89,7 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS> struct WeightFew {
   i32 column, own;
   Codes<BITS> codes[NT][Slice::CHUNKS]; // what is on its way
   Pack<X, 4> x[XS];
-  Raw<T> scale[SHIFTS], zero[SHIFTS];
+  Raw scale[SHIFTS], zero[SHIFTS];
   T sum[NT][MT][few_own];
 
   DEVICE WeightFew(const WeightArgs &args, i64 m, i64 first) : a(args), m0(m), n0(first) {
@@ -255,12 +243,10 @@ template <class X, i32 MT, i32 NT, i32 DEPTH> DEVICE void weight_few(const Weigh
     weight_few<X, MT, NT, DEPTH, 8>(a, slice);
 }
 
-// Columns that a thread has of eight rows: a sum in f64 takes two registers.
-template <class X> constexpr i32 few_wide = sizeof(X) == 8 ? 1 : 2;
-
 // The more rows, the more registers sums take, and the less shared memory is left for each.
 #define WEIGHT_FEW(X)                                                  \
   KERNEL(weight_row_##X, WeightArgs) { weight_few<X, 1, 1, 1024>(a); } \
   KERNEL(weight_four_##X, WeightArgs) { weight_few<X, 4, 1, 256>(a); } \
-  KERNEL(weight_few_##X, WeightArgs) { weight_few<X, 8, few_wide<X>, 256 / few_wide<X>>(a); }
-EACH_FLOAT(WEIGHT_FEW)
+  KERNEL(weight_few_##X, WeightArgs) { weight_few<X, 8, 2, 128>(a); }
+WEIGHT_FEW(f32)
+WEIGHT_FEW(bf16)

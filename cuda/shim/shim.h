@@ -36,6 +36,7 @@ struct Kernel {
   void name##_body(const Args &a)
 
 #define KERNEL_FIT(name, Args, blocks) KERNEL(name, Args)
+#define KERNEL_OF(name, Args, threads, blocks) KERNEL(name, Args)
 
 // Runs a kernel (fibers.cc); false if it trapped. args_size 0 is not checked.
 bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsigned args_size, bool descending);
