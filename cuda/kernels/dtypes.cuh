@@ -50,7 +50,7 @@ template <> struct Compute<f64> {
   typedef f64 type;
 };
 
-template <class T> DEVICE T min_(T a, T b) { return a < b ? a : b; }
+DEVICE u32 min_(u32 a, u32 b) { return a < b ? a : b; }
 
 DEVICE f32 rint_(f32 x) { return rintf(x); }
 DEVICE f64 rint_(f64 x) { return rint(x); }
