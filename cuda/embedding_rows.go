@@ -31,17 +31,13 @@ type rowSums struct {
 	slots, singles          int64
 }
 
-var rowSumKernels = []string{"sums", "fold"}
+var rowSumKernels = []string{"_sums", "_fold"}
 
 // rowSumsOf plans for sources that go to a row each; job names the kernels.
 func (to *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums {
 	s := &rowSums{sorting: to.sortingOf(sources, rows, 0), rows: rows, columns: columns}
 	s.find = to.kernel("rows_find")
-	for i, suffix := range rowSumKernels {
-		if k := to.kernel("%s_%s", job, suffix); i == 0 {
-			s.sum = k
-		}
-	}
+	s.sum = to.suffixed(job, rowSumKernels)
 	// As many as a row can have with so many sources: see scatterOf.
 	s.slots, s.singles = sources/(scatterChunk/2), min(rows, sources/fewSources)
 	s.chunks, s.single, s.several = to.reserve(s.slots*rowPart), to.reserve(s.singles*rowPart), to.reserve(s.slots*rowPart)
@@ -83,5 +79,5 @@ func launchRowSums[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 
 // rowsKernels lists the kernels of sums of rows for jobs, and of their sort.
 func rowsKernels(jobs []string) []string {
-	return append(append(suffixed(jobs, rowSumKernels), sortingKernels...), "rows_find")
+	return append(append(withSuffixes(jobs, rowSumKernels), sortingKernels...), "rows_find")
 }

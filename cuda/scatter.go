@@ -60,7 +60,7 @@ const (
 // keys start and stop.
 type sorting struct {
 	positions, keys             int64       // keys: those that name a run; others are as large
-	count, pass, runs, fill     int         // kernels
+	pass, runs, fill            int         // kernels
 	pairs                       [2][2]int64 // offsets: two buffers of keys and values, or of pairs of them
 	tiles, totals, taken, start int64
 	found                       int64 // words for what is found among the runs; foundWords are 0 at first
@@ -151,17 +151,13 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 		sorting: to.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
 	}
 	s.count = to.kernel("sort_count")
-	for i, suffix := range scatterKernels {
-		if k := to.kernel("%s_%s", job, suffix); i == 0 {
-			s.hot = k
-		}
-	}
+	s.hot = to.suffixed(job, scatterKernels)
 	s.slot = to.reserve(destinations * 4)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s
 }
 
-var scatterKernels = []string{"hot", "chunks", "fold", "store"}
+var scatterKernels = []string{"_hot", "_chunks", "_fold", "_store"}
 
 // sort is sorting's for keys whose digits nobody has counted.
 func (s *scatter) sort(r *run) {
@@ -199,20 +195,10 @@ const limit32 = 1<<32 - 2
 
 // sortKernels lists the kernels of a sort, and those of a scatter's jobs.
 func sortKernels(jobs []string) []string {
-	return append(append(suffixed(jobs, scatterKernels), sortingKernels...), "sort_count")
+	return append(append(withSuffixes(jobs, scatterKernels), sortingKernels...), "sort_count")
 }
 
 var sortingKernels = []string{"fill", "sort_pass_4", "sort_pass_16", "sort_runs"}
-
-// suffixed lists every name with every suffix.
-func suffixed(names, suffixes []string) (all []string) {
-	for _, name := range names {
-		for _, suffix := range suffixes {
-			all = append(all, name+"_"+suffix)
-		}
-	}
-	return all
-}
 
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
