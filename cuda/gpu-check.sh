@@ -2,7 +2,7 @@
 # Runs cuda/check/gpu_check.py on a machine with Python, torch and a GPU,
 # from build/libisobit.so.1 and build/_C.abi3.so as ./build.sh lib left them.
 #
-#   cuda/gpu-check.sh [OUT.json] [--device cuda:0] [--only values,times] [--match TEXT]
+#   cuda/gpu-check.sh [OUT.json] [--device cuda:0] [--only values,times] [--match TEXT] [--jobs 12]
 # PYTHON names the Python to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."

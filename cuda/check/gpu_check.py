@@ -14,6 +14,9 @@ bounds    an index out of bounds
 times     beside torch, with the bandwidth of a copy in the same run
 compiled  torch.compile's times
 
+Each step is a process of its own, and values are several (--jobs), but for the times, which are
+taken with nothing beside them.
+
 --match TEXT checks only what has TEXT in its name (of values: the problem), so that a slow tool can watch:
 compute-sanitizer --target-processes all --tool racecheck cuda/gpu-check.sh --only values --match 'matmul input=f32['
 
@@ -26,6 +29,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import platform
 import sys
 import time
@@ -35,6 +39,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gpu_jobs
 import gpu_large
 import gpu_steps
 import gpu_streams
@@ -166,11 +171,13 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
     return [digest(t) for t in outputs[0]], [digest(t) for t in outputs[1]]
 
 
-def check_values(device: str, path: str, report: Report) -> None:
+def check_values(device: str, path: str, part: str, report: Report) -> None:
+    """part: which of how many equal parts of the problems, as 0/1."""
     ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
     wanted = set(report.matching(cases(path)))
+    first, _, step = part.partition("/")
     for number, text in enumerate(cases(path)):
-        if text not in wanted:
+        if text not in wanted or number % int(step) != int(first):
             continue
         op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
         try:
@@ -186,7 +193,7 @@ def check_values(device: str, path: str, report: Report) -> None:
             op["different"].append({"problem": text, "number": number, "want": want, "got": got})
         if number % 100 == 0:
             report.save()
-    empty = [name for name, op in ops.items() if not op["cases"]]
+    empty = [name for name, op in ops.items() if not op["cases"]] if step == "1" else []
     wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
     if wrong or empty:
         raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
@@ -248,8 +255,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--only", help="names of steps, with commas between them")
     parser.add_argument("--match", default="", help="check only what has this in its name")
+    parser.add_argument("--jobs", type=int, help="processes side by side; 1: all in this one (default: 1 on a CPU)")
+    parser.add_argument("--part", default="0/1", help="which of how many parts of values")
     args = parser.parse_args(argv)
     on_gpu = args.device != "cpu"
+    jobs = args.jobs or (min(12, os.cpu_count() or 1) if on_gpu else 1)
     if on_gpu and (why := no_gpu(args.device)):
         print(f"gpu-check: {why}; --device cpu tries this program without one", file=sys.stderr)
         return 2
@@ -259,13 +269,16 @@ def main(argv: list[str] | None = None) -> int:
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
     if on_gpu:
         torch.cuda.set_device(args.device)
-    steps: dict[str, Callable[[], None]] = {"values": partial(check_values, args.device, args.cases, report)}
+    steps: dict[str, Callable[[], None]] = {"values": partial(check_values, args.device, args.cases, args.part, report)}
     for name, (later, needs_gpu) in STEPS.items():
         if on_gpu or not needs_gpu:
             steps[name] = partial(later, args.device, report)
+    steps = {name: step for name, step in steps.items() if not args.only or name in args.only.split(",")}
+    if jobs > 1:
+        same = ["--device", args.device, "--match", args.match]
+        gpu_jobs.run_apart([args.cases], same, list(steps), jobs, report, limit=300)
+        steps = {}
     for name, step in steps.items():
-        if args.only and name not in args.only.split(","):
-            continue
         start, result = time.perf_counter(), "passed"
         try:
             step()

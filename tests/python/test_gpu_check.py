@@ -15,6 +15,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cuda" / "check"))
 import gpu_check  # noqa: E402
+import gpu_jobs  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_steps  # noqa: E402
 import gpu_streams  # noqa: E402
@@ -141,13 +142,28 @@ def bare_run(tmp_path, *args):
 def test_bare_machine(tmp_path):
     """The verb, as it runs on a machine with a GPU, over all the cases; every op has one."""
     out = tmp_path / "out.json"
-    done = bare_run(tmp_path, str(out), "--device", "cpu", "--only", "values")
+    done = bare_run(tmp_path, str(out), "--device", "cpu", "--only", "values,products", "--jobs", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    values = json.loads(out.read_text())["values"]
+    assert "values 0/2: passed" in done.stdout and "values 1/2: passed" in done.stdout
+    report = json.loads(out.read_text())
+    assert {name: step["result"] for name, step in report["steps"].items()} == {
+        "values": "passed",
+        "products": "passed",
+    }
+    values = report["values"]
     assert all(op["cases"] and not op["different"] for op in values.values())
     granularity = re.compile("_per_(tensor|channel|token|group|block)")
     wanted = {granularity.sub("", op["op"]) for op in isobit.support() if "cuda" in op["devices"]}
     assert {granularity.sub("", name) for name in values} == wanted
+
+
+def test_a_process_that_ends_early(tmp_path, monkeypatch):
+    """It fails its step alone."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "cuda/check"), str(ROOT / "python")]))
+    report = gpu_report.Report(steps={})
+    gpu_jobs.run_apart([str(tmp_path)], ["--device", "cpu"], ["no step", "products"], 2, report, limit=200)
+    assert report["steps"]["products"]["result"] == "passed"
+    assert report["steps"]["no step"]["result"].startswith("FAILED: ")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
