@@ -22,7 +22,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"quant_quick.cuh", "code_bias<s8> = 128", "code_bias<s8> = 0", "dequantize", "dequantize_per_token q=s8[20,60] y=f32 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "(top & 1u << 31)", "0", "dequantize", "dequantize_per_token q=f8e4m3[20,60] y=f32 zero_point=none qmin=-448 qmax=448"},
 	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-448 qmax=448 code=f8e4m3"},
-	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "weight_only_linear", "weight_only_linear x=f32[2,5000] weight=s8[3,5000] group_size=5000"},
+	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "affine_grid", "affine_grid_backward grad_grid=f32[2,50,60,2]"},
 	{"quant_sums.cuh", "u = fma_(fma_(-s, u, x), step, u);", "", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-8 qmax=7"},
 	{"quant_sums.cuh", "place += m.pitch - m.width;", "", "quant_sums", "fake_quantize_per_channel_backward grad_output=f32[4,3,68] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
 	{"rows.cuh", "sums[u % turns])", "sums[0])", "quant_sums", "dequantize_per_token_backward grad_output=f32[20,301] grad_scale=f32 qmin=-8 qmax=7"},
