@@ -14,12 +14,16 @@ type tileArgs struct {
 const tileWidth, tileHeight, tileThreads, counterPitch = 32, 8, 128, 8
 
 // buildTiles adds the gradient of an image's input by tiles of pixels
-// (kernels/tiles.cuh). positions is how many positions of an image count.
+// (kernels/tiles.cuh). positions is how many positions of an image count: with
+// rows made as long as a power of two, 32 bits number them.
 func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positions int64) error {
 	a := tileArgs{sampler: s, positions: positions, columns: (s.size[0] + tileWidth - 1) / tileWidth, logRow: logOf(s.out[0])}
 	a.tiles = a.columns * ((s.size[1] + tileHeight - 1) / tileHeight)
-	if s.images*a.tiles > limit32 || 4*positions > limit32 || s.out[1] > limit32>>a.logRow {
-		return fmt.Errorf("has %d output positions for each of %d images; CUDA takes up to %d", positions, s.images, int64(limit32)/4)
+	if tiles := s.images * a.tiles; tiles > limit32 {
+		return fmt.Errorf("has %d pieces of %d by %d pixels; CUDA takes up to %d", tiles, tileWidth, tileHeight, int64(limit32))
+	}
+	if 4*positions > limit32 || s.out[1] > limit32>>a.logRow {
+		return fmt.Errorf("has %d output positions in an image; CUDA takes up to %d", positions, int64(limit32)/4)
 	}
 	kind := "gradient"
 	if g.second {
