@@ -193,7 +193,7 @@ def check_values(device: str, path: str, part: str, report: Report) -> None:
             op["different"].append({"problem": text, "number": number, "want": want, "got": got})
         if number % 100 == 0:
             report.save()
-    empty = [name for name, op in ops.items() if not op["cases"]] if step == "1" else []
+    empty = gpu_jobs.without_a_case(report) if step == "1" else []  # of parts run_apart asks
     wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
     if wrong or empty:
         raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
@@ -275,8 +275,8 @@ def main(argv: list[str] | None = None) -> int:
             steps[name] = partial(later, args.device, report)
     steps = {name: step for name, step in steps.items() if not args.only or name in args.only.split(",")}
     if jobs > 1:
-        same = ["--device", args.device, "--match", args.match]
-        gpu_jobs.run_apart([args.cases], same, list(steps), jobs, report, limit=300)
+        arguments = ["--device", args.device, "--match", args.match, args.cases]
+        gpu_jobs.run_apart(arguments, list(steps), jobs, report, limit=300)
         steps = {}
     for name, step in steps.items():
         start, result = time.perf_counter(), "passed"

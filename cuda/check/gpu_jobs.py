@@ -17,8 +17,8 @@ from gpu_report import Report
 ALONE = ("times", "compiled")  # what measures runs by itself
 
 
-def run_apart(common: list[str], out: list[str], steps: list[str], jobs: int, report: Report, limit: float) -> None:
-    """Runs steps with gpu_check's arguments, values in as many parts as jobs."""
+def run_apart(arguments: list[str], steps: list[str], jobs: int, report: Report, limit: float) -> None:
+    """Runs steps with gpu_check's arguments up to the output, values in as many parts as jobs."""
     values = [("values", ["--part", f"{k}/{jobs}"]) for k in range(jobs)] if "values" in steps else []
     others: list[tuple[str, list[str]]] = [(name, []) for name in steps if name != "values" and name not in ALONE]
     lock = Lock()
@@ -27,7 +27,7 @@ def run_apart(common: list[str], out: list[str], steps: list[str], jobs: int, re
         def run(number: int, step: tuple[str, list[str]]) -> None:
             name, more = step
             path = Path(folder) / f"{number}.json"
-            command = [sys.executable, "-P", "-m", "gpu_check", *common, str(path), *out, "--jobs", "1", "--only", name]
+            command = [sys.executable, "-P", "-m", "gpu_check", *arguments, str(path), "--jobs", "1", "--only", name]
             try:
                 done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=limit)
                 said = (done.stdout + done.stderr)[-2000:]
@@ -43,8 +43,16 @@ def run_apart(common: list[str], out: list[str], steps: list[str], jobs: int, re
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, range(len(values + others)), values + others))
+        if values and (empty := without_a_case(report)):
+            merge(report, {"steps": {"values": {"result": f"FAILED: without a valid case: {empty}", "seconds": 0.0}}})
+            report.save()
         for number, name in enumerate(name for name in ALONE if name in steps):
             run(-1 - number, (name, []))
+
+
+def without_a_case(report: Report) -> list[str]:
+    """The ops of which no problem is valid, so that nothing was compared."""
+    return [name for name, op in report.get("values", {}).items() if not op["cases"]]
 
 
 def merge(report: Report, part: dict[str, Any]) -> None:

@@ -161,9 +161,19 @@ def test_a_process_that_ends_early(tmp_path, monkeypatch):
     """It fails its step alone."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "cuda/check"), str(ROOT / "python")]))
     report = gpu_report.Report(steps={})
-    gpu_jobs.run_apart([str(tmp_path)], ["--device", "cpu"], ["no step", "products"], 2, report, limit=200)
+    gpu_jobs.run_apart(["--device", "cpu", str(tmp_path)], ["no step", "products"], 2, report, limit=200)
     assert report["steps"]["products"]["result"] == "passed"
     assert report["steps"]["no step"]["result"].startswith("FAILED: ")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_op_without_a_valid_case(tmp_path, monkeypatch, jobs):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "cuda/check"), str(ROOT / "python")]))
+    monkeypatch.setattr(sys.modules[__name__], "CASES", CASES + "matmul input=f32[2,3] other=f32[2,3]\n")
+    code, report = run(tmp_path, "--only", "values", "--jobs", jobs)
+    assert code == 1
+    assert "without a valid case: ['matmul']" in report["steps"]["values"]["result"]
+    assert report["values"]["grid_sample"] == {"cases": 2, "different": []}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
