@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -75,6 +76,9 @@ func (t *tensorArg) step(to *int32) bool {
 	return t.rank <= 1 && (t.rank == 0 || int64(*to) == t.strides[0])
 }
 
+// logOf is the logarithm of the smallest power of two that is not below n.
+func logOf(n int64) int32 { return int32(bits.Len64(uint64(max(n, 1) - 1))) }
+
 // typeNames joins the names of types, for the name of a kernel.
 func typeNames(types ...tensor.DType) (name string) {
 	for _, d := range types {
@@ -142,10 +146,20 @@ func launchTiles[A any](r *run, kernel, fold int, tiles int64, s *stripeArgs, pa
 	if s.reductions == 0 {
 		return
 	}
+	s.locate(r, partial)
+	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
+	launchFold(r, fold, s, args)
+}
+
+// locate notes where the results of blocks lie, if a reduction has several.
+func (s *stripeArgs) locate(r *run, partial int64) {
 	if s.blocks > 1 {
 		s.partial = r.at(partial)
 	}
-	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
+}
+
+// launchFold folds the results of a reduction's blocks, if it has several.
+func launchFold[A any](r *run, fold int, s *stripeArgs, args *A) {
 	if s.blocks > 1 {
 		launch(r, fold, blocks(s.reductions, 1<<16), args)
 	}

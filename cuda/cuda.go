@@ -115,6 +115,12 @@ func (to *Program) Run(stream, workspace uintptr, args []tensor.View) error {
 // geometry is how many blocks of how many threads run a kernel.
 type geometry struct{ grid, block [3]uint32 }
 
+// of is the geometry with blocks of n threads.
+func (g geometry) of(n int64) geometry {
+	g.block = [3]uint32{uint32(n), 1, 1}
+	return g
+}
+
 const blockThreads = 256
 
 // threads covers n items with one thread each; kernels loop where there are

@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // rowsArgs is struct Rows.
 type rowsArgs struct {
@@ -58,7 +55,7 @@ func (s *rowSums) args(r *run, packs bool) rowsArgs {
 	a := rowsArgs{
 		rows: s.rows, columns: s.columns, source: s.source(r), start: r.at(s.start), stop: r.at(s.start + 4*s.keys),
 		found: r.at(s.found), chunks: r.at(s.chunks), single: r.at(s.single), several: r.at(s.several), sums: r.at(s.sums),
-		logLanes: int32(bits.Len64(uint64(lanes)) - 1), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
+		logLanes: logOf(lanes), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
 	}
 	units := (s.slots + s.singles) * ((s.columns + warpLanes - 1) / warpLanes)
 	a.chunkBlocks = int32(min(listBlocks, (units*warpLanes+blockThreads-1)/blockThreads))

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -137,15 +136,6 @@ func (s *samplerArgs) cover(each, groups int64) geometry {
 	s.logWidth, s.logHeight = width, height
 	grid := [3]uint32{uint32(columns), uint32(min(rows, 1<<16-1)), uint32(min(s.images*s.out[2]*groups, 1<<16-1))}
 	return geometry{grid: grid}.of(1 << (width + height))
-}
-
-// logOf is the logarithm of the smallest power of two that is not below n.
-func logOf(n int64) int32 { return int32(bits.Len64(uint64(max(n, 1) - 1))) }
-
-// of is the geometry with blocks of n threads.
-func (g geometry) of(n int64) geometry {
-	g.block = [3]uint32{uint32(n), 1, 1}
-	return g
 }
 
 // eachChannel covers the channels of all positions, so many to a thread.

@@ -49,7 +49,6 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 			a.tangent = gridOf(&r.args[g.tangent])
 		}
 		launch(r, zero, threads(counters), &fillArgs{n: uint64(counters), words: a.count})
-		launch(r, zero, threads(counters), &fillArgs{n: uint64(counters), words: a.next})
 		if positions > 0 {
 			g := a.sampler.cover(blockThreads, 1)
 			launch(r, count, g, &a)

@@ -11,7 +11,7 @@ import (
 type tileShape struct {
 	name       string
 	rows, cols int64
-	threads    uint32
+	threads    int64
 	types      []tensor.DType
 }
 
@@ -35,8 +35,4 @@ func tilesOf(shapes []tileShape, t tensor.DType, batch, m, n int64) (shape tileS
 	return shape, tiles, ok
 }
 
-func (s tileShape) blocks(tiles int64) geometry {
-	g := blocks(tiles, 1<<20)
-	g.block[0] = s.threads
-	return g
-}
+func (s tileShape) blocks(tiles int64) geometry { return blocks(tiles, 1<<20).of(s.threads) }

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"math/bits"
-
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -45,7 +43,7 @@ type ratio struct{ by, multiplier, shift uint32 }
 
 // ratioOf divides by a positive number below 2^31.
 func ratioOf(by int64) ratio {
-	shift := 31 + bits.Len64(uint64(by-1))
+	shift := 31 + logOf(by)
 	return ratio{uint32(by), uint32(uint64(1)<<shift/uint64(by) + 1), uint32(shift)}
 }
 

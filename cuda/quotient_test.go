@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQuotientStep proves quotient (kernels/quant_map.cuh) for every pair of
+// TestQuotientStep proves quotient (kernels/quant_quick.cuh) for every pair of
 // significands. With q = x * (1 / s) and its remainder, which is exact, the step adds
 // to q what differs from x / s - q by less than 2^-46 of the quotient. So it can only
 // round otherwise where x / s is that near to the middle m / 2^n of two floats, which is

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"math/bits"
-
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -60,7 +58,7 @@ func (to *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lan
 // size elements at a time each.
 func (s *stripeArgs) shareThreads(size int64) {
 	most := stripeLanes / max(size, 2)
-	s.logThreads = int32(bits.Len64(uint64(min(most, max(1, (s.longest+size-1)/size)) - 1)))
+	s.logThreads = logOf(min(most, (s.longest+size-1)/size))
 }
 
 // packedRows is how many elements of rows of some tensors move at once.
@@ -88,13 +86,10 @@ func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, a
 	if size > 1 {
 		k = rowsPacks
 	}
-	if s.blocks > 1 {
-		s.partial = r.at(partial)
-	}
+	s.locate(r, partial)
 	g := blocks((s.reductions*s.blocks<<s.logThreads+rowThreads-1)/rowThreads, 1<<20)
-	g.block[0] = rowThreads
-	launch(r, kernel+k, g, args)
-	launchRowsFold(r, kernel, s, args)
+	launch(r, kernel+k, g.of(rowThreads), args)
+	launchFold(r, kernel+rowsFold, s, args)
 }
 
 // launchColumns is the same for reductions whose elements take turns in memory.
@@ -104,14 +99,11 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 		k = columnsPacks
 	}
 	s.lanes = r.at(lanes)
-	if s.blocks > 1 {
-		s.partial = r.at(partial)
-	}
+	s.locate(r, partial)
 	g := blocks((s.reductions/size*s.blocks*stripeLanes+rowThreads-1)/rowThreads, 1<<20)
-	g.block[0] = rowThreads
-	launch(r, kernel+k, g, args)
+	launch(r, kernel+k, g.of(rowThreads), args)
 	launch(r, kernel+columnsFold, threads((s.reductions+3)/4*s.blocks*32), args)
-	launchRowsFold(r, kernel, s, args)
+	launchFold(r, kernel+rowsFold, s, args)
 }
 
 // shortRow is the length of launchShort's longest reductions.
@@ -121,10 +113,4 @@ const shortRow = 4 * stripeLanes
 func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {
 	s.shareThreads(size)
 	launch(r, kernel+shortRows, threads((s.reductions+31)/32*32), args)
-}
-
-func launchRowsFold[A any](r *run, kernel int, s *stripeArgs, args *A) {
-	if s.blocks > 1 {
-		launch(r, kernel+rowsFold, blocks(s.reductions, 1<<16), args)
-	}
 }

@@ -116,7 +116,7 @@ inline int dot4(int a, int b, int c) {
   return c;
 }
 
-// See kernels/mma.cuh. A copy takes place when it is waited for, no earlier.
+// See kernels/mma.cuh.
 void copy_async(void *to, const void *from, bool inside);
 void copies_commit();
 void copies_wait_but(int last);
