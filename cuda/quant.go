@@ -1,8 +1,6 @@
 package cuda
 
-import (
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 // quantArgs is struct Quant.
 type quantArgs struct {

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -201,11 +200,10 @@ func buildFakeQuantize(p *Problem, to *Program) error {
 
 // stripeKernel notes a reduction's two kernels and returns the first's number.
 func (to *Program) stripeKernel(format string, a ...any) int {
-	name := fmt.Sprintf(format, a...)
-	k := to.kernel("%s", name)
-	to.kernel("%s_fold", name)
-	return k
+	return to.suffixed(fmt.Sprintf(format, a...), stripeKernels)
 }
+
+var stripeKernels = []string{"", "_fold"}
 
 // backward builds an op for the input's gradient and the parameters', or for
 // the input's alone. The arguments are in the same places in both ops.
@@ -272,10 +270,4 @@ func forTypes(name string, lists ...[]tensor.DType) []string {
 }
 
 // withFold adds the second kernel of reductions.
-func withFold(names []string) []string {
-	all := slices.Clone(names)
-	for _, n := range names {
-		all = append(all, n+"_fold")
-	}
-	return all
-}
+func withFold(names []string) []string { return withSuffixes(names, stripeKernels) }
