@@ -1,7 +1,8 @@
 """Compiles kernels/*.cu with NVRTC, one piece of PTX per kernel, so that a plan loads only what it runs.
 
-ptx.py LIBNVRTC            writes kernels.zip (NAME.ptx for each kernel) and kernels.sum, the
-                           digest of everything that kernels.zip was made from
+ptx.py LIBNVRTC FOLDER     writes kernels.zip (NAME.ptx for each kernel) and kernels.sum, the
+                           digest of everything that kernels.zip was made from; FOLDER keeps
+                           what each source became, so that only what changed is compiled
 ptx.py --assemble PTXAS [PART]   assembles every kernel, or those with PART in their names, and
                            lists registers, stack and spills
 """
@@ -10,14 +11,14 @@ import concurrent.futures
 import ctypes
 import hashlib
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import zipfile
+from pathlib import Path
 
-HERE = pathlib.Path(__file__).parent
+HERE = Path(__file__).parent
 # What the numeric contract asks of the compiler.
 OPTIONS = [
     "--std=c++17",
@@ -42,6 +43,30 @@ def digest():
     for path in sorted([*HERE.glob("kernels/*.cu*"), HERE / "ptx.py"], key=lambda p: p.name):
         total.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+def sources(path):
+    """The bytes of a source and of what it includes."""
+    found, left = {}, [path.name]
+    while left:
+        name = left.pop()
+        if name not in found and (path.parent / name).exists():
+            found[name] = (path.parent / name).read_bytes()
+            left += re.findall(r'^#include "(.+)"', found[name].decode(), flags=re.M)
+    return found
+
+
+def compile_once(nvrtc, path, kept):
+    """The PTX of one source, kept in a folder until what it is made of changes."""
+    made_of = repr((sorted(sources(path).items()), Path(__file__).read_bytes()))
+    file = kept / f"{path.stem}-{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.ptx"
+    if not file.exists():
+        text = compile_file(nvrtc, path)
+        kept.mkdir(exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_text(text)
+        part.rename(file)  # whole, or not at all
+    return file.read_text()
 
 
 def compile_file(nvrtc, path):
@@ -93,7 +118,7 @@ def assemble(ptxas, part=""):
     """Assembles each kernel for each target, as a driver does when it loads one."""
     with zipfile.ZipFile(HERE / "kernels.zip") as archive, tempfile.TemporaryDirectory() as folder:
         for entry in (name for name in archive.namelist() if part in name):
-            path = pathlib.Path(archive.extract(entry, folder))
+            path = Path(archive.extract(entry, folder))
             for target in (t for t in TARGETS if t >= f"sm_{architecture(entry)}" or len(t) > 5):
                 command = [ptxas, "-v", f"-arch={target}", str(path), "-o", f"{folder}/out.cubin"]
                 done = subprocess.run(command, capture_output=True, text=True)
@@ -110,7 +135,8 @@ if __name__ == "__main__":
     else:
         library = ctypes.CDLL(sys.argv[1])
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            texts = list(pool.map(lambda path: compile_file(library, path), sorted(HERE.glob("kernels/*.cu"))))
+            kept = Path(sys.argv[2])
+            texts = list(pool.map(lambda path: compile_once(library, path, kept), sorted(HERE.glob("kernels/*.cu"))))
         found = dict(kernel for text in texts for kernel in split(text))
         write(found)
         print(f"{len(found)} kernels, {(HERE / 'kernels.zip').stat().st_size} bytes")

@@ -35,7 +35,7 @@ if .venv/bin/python -c 'import sys; sys.path.insert(0, "cuda"); import ptx
 sys.exit(ptx.digest() != open("cuda/kernels.sum").read().strip())'; then
   [ "${1:-}" = assemble ] || { echo "cuda/kernels.zip is current"; exit; }
 else
-  .venv/bin/python cuda/ptx.py "$(fetch $nvrtc)/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
+  .venv/bin/python cuda/ptx.py "$(fetch $nvrtc)/nvidia/cuda_nvrtc/lib/libnvrtc.so.12" "$tools/ptx"
 fi
 if [ "${1:-}" = assemble ]; then
   .venv/bin/python cuda/ptx.py --assemble "$(fetch $nvcc)/nvidia/cuda_nvcc/bin/ptxas" "${2:-}"
