@@ -65,12 +65,13 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     args = of_all(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
-    if out is not None:
-        return write_out(op, out, *args)
-    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
-        return op.apply(*args)
+    carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
     # Integers and 8-bit floats carry no gradient.
-    detached = (a.detach() if isinstance(a, Tensor) else a for a in args)
+    detached = args if carries else tuple(a.detach() if isinstance(a, Tensor) else a for a in args)
+    if out is not None:
+        return write_out(op, out, *detached)
+    if carries:
+        return op.apply(*args)
     if is_dynamo_compiling():  # which has the words of the op's fake
         return op(*detached)
     try:
