@@ -57,6 +57,10 @@ class IndexOutOfRange(ValueError, IndexError):
 _INDEX = re.compile("\1(indices\1 is -?\\d+ at position|axis\1 is -?\\d+; want)")
 
 
+def is_at_odd_address(t: torch.Tensor) -> bool:
+    return t.data_ptr() % t.element_size() != 0
+
+
 class _Whole(tuple[Any, ...]):
     """A list of ints that torch.func does not take apart: it would miss the tangents of the items."""
 
@@ -99,7 +103,7 @@ class Op:
 
     def checked_run(self, *args: Any) -> Any:
         """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
-        return self._speaking(self.run, self._packed_in_rows(args))
+        return self._speaking(self.run, self._as_plans_read(args))
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
@@ -114,12 +118,18 @@ class Op:
                 raise
             raise (IndexOutOfRange if _INDEX.search(str(error)) else type(error))(text) from None
 
-    def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
+    def _as_plans_read(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with copies of what plans do not read where it lies: packed codes, taken a row at a time, whose
+        bytes do not follow one another, and tensors at odd addresses, such as torch.frombuffer makes."""
         i, dtype = self.signature.codes()
-        if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
-            return args
-        return (*args[:i], args[i].contiguous(), *args[i + 1 :])
+        if i >= 0 and args[dtype] in PACKED and args[i].dim() > 0 and args[i].stride(-1) != 1:
+            args = (*args[:i], args[i].contiguous(), *args[i + 1 :])
+        inputs = self.signature.inputs
+        even = (
+            a.clone() if isinstance(a, torch.Tensor) and not item.written and is_at_odd_address(a) else a
+            for item, a in zip(inputs, args, strict=False)
+        )
+        return (*even, *args[len(inputs) :])
 
     def _names(self) -> dict[str, str]:
         s = self.signature

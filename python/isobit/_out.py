@@ -10,7 +10,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ._autocast import suspended
 from ._explain import check_dense, check_device, explain
-from ._op import Op
+from ._op import Op, is_at_odd_address
 from ._transforms import has_tangent, wants_gradient
 
 
@@ -58,9 +58,10 @@ def check_apart(name: str, out: torch.Tensor) -> None:
 
 
 def _is_copied(out: torch.Tensor) -> bool:
-    """Whether plans do not write out as it lies: negative views, and bytes of codes that do not follow one another."""
+    """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, and
+    what lies at an odd address."""
     apart = out.dtype == torch.uint8 and out.dim() > 0 and out.stride(-1) != 1
-    return apart or out.is_neg()
+    return apart or out.is_neg() or is_at_odd_address(out)
 
 
 def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:

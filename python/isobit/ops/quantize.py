@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -66,16 +67,15 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
-    # Integers and 8-bit floats carry no gradient.
-    detached = args if carries else tuple(a.detach() if isinstance(a, Tensor) else a for a in args)
-    if out is not None:
-        return write_out(op, out, *detached)
-    if carries:
+    if carries and out is None:
         return op.apply(*args)
+    call = op if out is None else partial(write_out, op, out)
+    # Integers and 8-bit floats carry no gradient.
+    detached = (a.detach() if isinstance(a, Tensor) and not carries else a for a in args)
     if is_dynamo_compiling():  # which has the words of the op's fake
-        return op(*detached)
+        return call(*detached)
     try:
-        return op(*detached)
+        return call(*detached)
     except Exception:
         explain(op, args)
         raise
