@@ -103,7 +103,13 @@ class Op:
 
     def checked_run(self, *args: Any) -> Any:
         """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
-        return self._speaking(self.run, self._as_plans_read(args))
+        args = self._packed_in_rows(args)
+        try:
+            return self._speaking(self.run, args)
+        except ValueError as error:
+            if "not a multiple of its element size" not in str(error):
+                raise
+        return self._speaking(self.run, self._at_even_addresses(args))
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
@@ -118,12 +124,15 @@ class Op:
                 raise
             raise (IndexOutOfRange if _INDEX.search(str(error)) else type(error))(text) from None
 
-    def _as_plans_read(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments with copies of what plans do not read where it lies: packed codes, taken a row at a time, whose
-        bytes do not follow one another, and tensors at odd addresses, such as torch.frombuffer makes."""
+    def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
         i, dtype = self.signature.codes()
-        if i >= 0 and args[dtype] in PACKED and args[i].dim() > 0 and args[i].stride(-1) != 1:
-            args = (*args[:i], args[i].contiguous(), *args[i + 1 :])
+        if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
+            return args
+        return (*args[:i], args[i].contiguous(), *args[i + 1 :])
+
+    def _at_even_addresses(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Elements that begin anywhere, as torch.frombuffer has them, are copied."""
         inputs = self.signature.inputs
         even = (
             a.clone() if isinstance(a, torch.Tensor) and not item.written and is_at_odd_address(a) else a
