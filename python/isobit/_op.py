@@ -20,6 +20,7 @@ from . import _C
 from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, renamed, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
+from ._memory import at_even_addresses
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
@@ -55,10 +56,6 @@ class IndexOutOfRange(ValueError, IndexError):
 
 
 _INDEX = re.compile("\1(indices\1 is -?\\d+ at position|axis\1 is -?\\d+; want)")
-
-
-def is_at_odd_address(t: torch.Tensor) -> bool:
-    return t.data_ptr() % t.element_size() != 0
 
 
 class _Whole(tuple[Any, ...]):
@@ -109,7 +106,7 @@ class Op:
         except ValueError as error:
             if "not a multiple of its element size" not in str(error):
                 raise
-        return self._speaking(self.run, self._at_even_addresses(args))
+        return self._speaking(self.run, at_even_addresses(self.signature.inputs, args))
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
@@ -130,15 +127,6 @@ class Op:
         if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
             return args
         return (*args[:i], args[i].contiguous(), *args[i + 1 :])
-
-    def _at_even_addresses(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Elements that begin anywhere, as torch.frombuffer has them, are copied."""
-        inputs = self.signature.inputs
-        even = (
-            a.clone() if isinstance(a, torch.Tensor) and not item.written and is_at_odd_address(a) else a
-            for item, a in zip(inputs, args, strict=False)
-        )
-        return (*even, *args[len(inputs) :])
 
     def _names(self) -> dict[str, str]:
         s = self.signature

@@ -10,7 +10,8 @@ from torch.compiler import is_dynamo_compiling
 
 from ._autocast import suspended
 from ._explain import check_dense, check_device, explain
-from ._op import Op, is_at_odd_address
+from ._memory import is_at_odd_address
+from ._op import Op
 from ._transforms import has_tangent, wants_gradient
 
 
