@@ -50,9 +50,14 @@ def _overlaps(t: torch.Tensor) -> bool:
     return False
 
 
-def check_apart(name: str, out: torch.Tensor) -> None:
-    """Raises where out's elements share memory, as plans do."""
-    if not is_dynamo_compiling() and _overlaps(out):
+def check_place(name: str, out: torch.Tensor) -> None:
+    """Raises where out's elements share memory or have none, as plans do: where there is none, torch's copy_ ends the process."""
+    if is_dynamo_compiling():
+        return
+    is_plain = type(out) in (torch.Tensor, torch.nn.Parameter) and not out.is_meta
+    if is_plain and out.numel() > 0 and out.untyped_storage().nbytes() == 0:
+        raise ValueError(f"{name}: out has no memory: its storage was given back")
+    if _overlaps(out):
         raise ValueError(
             f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
         )
@@ -69,7 +74,7 @@ def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args
     """out= of a function that is more than one op: takes a copy of the result."""
     check_dense(name, out=out)
     check_out(out, *args)
-    check_apart(name, out)
+    check_place(name, out)
     with suspended(out.device.type):
         y = f(*args)
     check_device(name, "out", out, "the result", y.device)
@@ -89,7 +94,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta" or _is_copied(out):
-        check_apart(op.name, out)
+        check_place(op.name, out)
         y = op(*args)
         check_result(op.name, out, y)
         return out.copy_(y)

@@ -263,6 +263,16 @@ def test_max_norm_of_a_negative_view():
         assert negative._version > version
 
 
+def test_out_of_products_has_memory():
+    """Torch's copy_ to a storage that was given back, as FSDP does between layers, ends the process."""
+    out = torch.zeros(6, 5)
+    out.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="matmul: out has no memory"):
+        isobit.matmul(draw(6, 8), draw(8, 5), out=out)
+    out.untyped_storage().resize_(out.nbytes)
+    assert isobit.matmul(draw(6, 8), draw(8, 5), out=out) is out
+
+
 def at_odd_address(t):
     """As torch.frombuffer makes tensors of bytes in a file or a message, and torch's functions take them."""
     odd = torch.frombuffer(bytearray(t.nbytes + 1), dtype=t.dtype, count=t.numel(), offset=1).view(t.shape)
