@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -131,8 +132,8 @@ var errFile = errors.New("autodiff: safetensors")
 
 // ReadSafetensors reads the tensors of a file, in the order of their data, and
 // its metadata. A file that is cut short, has bytes that belong to no tensor or
-// to two, types that WriteSafetensors does not write, or a bool other than 0 or 1, is
-// an error.
+// to two, a name twice, types that WriteSafetensors does not write, or a bool other
+// than 0 or 1, is an error.
 func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]string, err error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -142,70 +143,110 @@ func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]stri
 		return nil, nil, fmt.Errorf("%w: %d bytes are shorter than the header", errFile, len(data))
 	}
 	size := binary.LittleEndian.Uint64(data)
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(data[8:8+size], &fields); err != nil {
+	fields, err := readHeader(data[8 : 8+size])
+	if err != nil {
 		return nil, nil, fmt.Errorf("%w: the header: %w", errFile, err)
 	}
 	data = data[8+size:]
-	spans := map[string][]int64{}
-	for name, text := range fields { // sorted below
+	entries := map[string]*fileEntry{}
+	for name, text := range fields {
 		if name == "__metadata__" {
 			if err := json.Unmarshal(text, &metadata); err != nil {
 				return nil, nil, fmt.Errorf("%w: the metadata: %w", errFile, err)
 			}
 			continue
 		}
-		var e fileEntry
-		if err := json.Unmarshal(text, &e); err != nil {
+		e := new(fileEntry)
+		if err := cmp.Or(json.Unmarshal(text, e), e.check(data)); err != nil {
 			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
 		}
-		v, err := e.read(data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
-		}
-		spans[name] = e.Offsets
-		tensors = append(tensors, NamedView{name, v})
+		entries[name] = e
 	}
-	slices.SortFunc(tensors, func(a, b NamedView) int {
-		return cmp.Or(slices.Compare(spans[a.Name], spans[b.Name]), cmp.Compare(a.Name, b.Name))
+	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		return cmp.Or(slices.Compare(entries[a].Offsets, entries[b].Offsets), cmp.Compare(a, b))
 	})
-	// As the format has it: no byte belongs to two tensors or to none. (This also
-	// finds a name that comes twice, and a file that was written in part.)
+	// As the format has it: no byte belongs to two tensors or to none. (This also finds a
+	// file that was written in part.) So tensors take no more memory than the file has.
 	at := int64(0)
-	for _, t := range tensors {
-		if span := spans[t.Name]; span[0] != at {
-			return nil, nil, fmt.Errorf("%w: %q has bytes %d to %d; want it to begin at %d, where what is before it ends", errFile, t.Name, span[0], span[1], at)
+	for _, name := range names {
+		span := entries[name].Offsets
+		if span[0] != at {
+			return nil, nil, fmt.Errorf("%w: %q has bytes %d to %d; want it to begin at %d, where what is before it ends", errFile, name, span[0], span[1], at)
 		}
-		at = spans[t.Name][1]
+		at = span[1]
 	}
 	if at != int64(len(data)) {
 		return nil, nil, fmt.Errorf("%w: the tensors end at byte %d of the data, which has %d", errFile, at, len(data))
 	}
+	for _, name := range names {
+		v, err := entries[name].read(data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
+		}
+		tensors = append(tensors, NamedView{name, v})
+	}
 	return tensors, metadata, nil
 }
 
-func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
-	for d, name := range fileTypes {
-		if name == e.DType {
-			v.DType = d
+// readHeader reads the fields of a header, each of which may come once.
+func readHeader(text []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &fields); err != nil { // which takes the last of fields of one name
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, _ := d.Token(); t != json.Delim('{') {
+		return nil, fmt.Errorf("it is %v; want an object", t)
+	}
+	for seen := map[string]bool{}; d.More(); {
+		name, _ := d.Token() // all of it is known to be right
+		if seen[name.(string)] {
+			return nil, fmt.Errorf("%q is there twice", name)
+		}
+		seen[name.(string)] = true
+		if err := d.Decode(new(json.RawMessage)); err != nil {
+			return nil, err
 		}
 	}
-	if v.DType == tensor.None {
-		return v, fmt.Errorf("the type %q is not known; want one of %s", e.DType, fileTypeNames())
+	return fields, nil
+}
+
+func (e *fileEntry) dtype() tensor.DType {
+	for d, name := range fileTypes {
+		if name == e.DType {
+			return d
+		}
+	}
+	return tensor.None
+}
+
+func (e *fileEntry) check(data []byte) error {
+	d := e.dtype()
+	if d == tensor.None {
+		return fmt.Errorf("the type %q is not known; want one of %s", e.DType, fileTypeNames())
 	}
 	if e.Shape == nil || len(e.Offsets) != 2 {
-		return v, fmt.Errorf("the shape is %v and data_offsets are %v; want a list, and a begin and an end", e.Shape, e.Offsets)
+		return fmt.Errorf("the shape is %v and data_offsets are %v; want a list, and a begin and an end", e.Shape, e.Offsets)
 	}
 	n := tensor.NumElements(e.Shape)
 	begin, end := e.Offsets[0], e.Offsets[1]
-	if n < 0 || n > math.MaxInt64/8 || begin < 0 || end < begin || end > int64(len(data)) || end-begin != n*v.DType.Size() {
-		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeText(e.Shape))
+	if n < 0 || n > math.MaxInt64/8 || begin < 0 || end < begin || end > int64(len(data)) || end-begin != n*d.Size() {
+		return fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeText(e.Shape))
 	}
-	if err := checkBools(v.DType, data[begin:end]); err != nil {
+	return nil
+}
+
+// read copies an entry that check took.
+func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
+	d, data := e.dtype(), data[e.Offsets[0]:e.Offsets[1]]
+	if err := checkBools(d, data); err != nil {
 		return v, err
 	}
-	v = tensor.New(v.DType, append([]int64{}, e.Shape...)...)
-	tensor.SetLittleEndian(v, data[begin:end])
+	v = tensor.New(d, append([]int64{}, e.Shape...)...)
+	tensor.SetLittleEndian(v, data)
 	return v, nil
 }
 

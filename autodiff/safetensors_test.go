@@ -3,7 +3,10 @@ package autodiff
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +33,11 @@ func TestMalformedSafetensors(t *testing.T) {
 		{`{` + a + `,"b":{"dtype":"U8","shape":[2],"data_offsets":[9,11]}}`, 11, `"b" has bytes 9 to 11; want it to begin at 8`},
 		{`{` + a + `,"b":{"dtype":"U8","shape":[2],"data_offsets":[7,9]}}`, 9, `"b" has bytes 7 to 9; want it to begin at 8`},
 		{`{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8, `"b" has bytes 0 to 8; want it to begin at 8`},
-		{`{` + a + `,"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}`, 16, `"a" has bytes 8 to 16; want it to begin at 0`},
+		{`{` + a + `,"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}`, 16, `the header: "a" is there twice`},
+		{`{` + a + `,"\u0061":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8, `the header: "a" is there twice`},
+		{`{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,36]},` + a + `}`, 8, `the header: "a" is there twice`},
+		{"{\"\xff\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, `the header: it is not UTF-8`},
+		{`null`, 0, `the header: it is <nil>; want an object`},
 		{`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8, `data_offsets are [0 8 9]; want a list, and a begin and an end`},
 		{`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}}`, 8, `data_offsets are [0]`},
 		{`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4, `the shape is []`},
@@ -50,6 +57,22 @@ func TestMalformedSafetensors(t *testing.T) {
 	tensors, _, err := ReadSafetensors(bytes.NewReader(safetensorsFile(`{"e":{"dtype":"F32","shape":[0],"data_offsets":[8,8]},`+a+`}`, 8)))
 	require.NoError(t, err)
 	require.Len(t, tensors, 2)
+}
+
+// Tensors take no more memory than the file: those that share bytes are refused before they are copied.
+func TestSafetensorsThatShareBytes(t *testing.T) {
+	const tensors, size = 1000, 1 << 20
+	fields := make([]string, tensors)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"%d":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}`, i, size, size)
+	}
+	file := safetensorsFile("{"+strings.Join(fields, ",")+"}", size)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := ReadSafetensors(bytes.NewReader(file))
+	runtime.ReadMemStats(&after)
+	require.ErrorContains(t, err, `want it to begin at 1048576, where what is before it ends`)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32*size))
 }
 
 // What cannot be written back as it is.

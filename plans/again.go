@@ -26,7 +26,7 @@ type seen struct {
 type seenArg struct {
 	dtype         tensor.DType
 	device        tensor.Device
-	rank, strided int // extents and strides that it came with
+	rank, strided int // extents and strides that it came with; -1 without any
 	readOnly      bool
 	shape, stride [tensor.MaxRank]int64
 	place         place // beside the address
@@ -105,7 +105,7 @@ func (c *call) remember() {
 }
 
 func (a *seenArg) note(v *tensor.View, at place) {
-	*a = seenArg{dtype: v.DType, device: v.Device, rank: len(v.Shape), strided: len(v.Strides), readOnly: v.ReadOnly}
+	*a = seenArg{dtype: v.DType, device: v.Device, rank: len(v.Shape), strided: strided(v), readOnly: v.ReadOnly}
 	copy(a.shape[:], v.Shape)
 	copy(a.stride[:], v.Strides)
 	start := int64(uintptr(v.Data))
@@ -114,8 +114,16 @@ func (a *seenArg) note(v *tensor.View, at place) {
 	}
 }
 
+// strided tells no strides, which are compact ones, from a list of none, which fits no dimension.
+func strided(v *tensor.View) int {
+	if v.Strides == nil {
+		return -1
+	}
+	return len(v.Strides)
+}
+
 func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
-	if v.DType != a.dtype || len(v.Shape) != a.rank || len(v.Strides) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
+	if v.DType != a.dtype || len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
 		return false
 	}
 	for d, n := range v.Shape {

@@ -61,6 +61,7 @@ func TestWrongAgain(t *testing.T) {
 		"has shape [8, 2]":  func(v []tensor.View) { v[0] = tensor.Of(x, 8, 2) },
 		"is s8":             func(v []tensor.View) { v[3] = tensor.New(tensor.S8, 2, 8) },
 		"is missing":        func(v []tensor.View) { v[1] = tensor.View{} },
+		"has 0 strides":     func(v []tensor.View) { v[0].Strides = []int64{} },
 		"elements may over": func(v []tensor.View) { v[3].Strides = []int64{1, 1} },
 		"is on cuda:0":      func(v []tensor.View) { v[0].Device = tensor.Device{Kind: tensor.CUDA} },
 	} {

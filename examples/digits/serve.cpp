@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,8 @@ void serve(const std::string &model, const std::string &digits, size_t batch) {
   const auto labels = file.get<int64_t>("labels", "I64");
   const int64_t size = file.shape("canvases").at(1);
   const size_t pixels = static_cast<size_t>(size * size);
+  if (batch == 0 || labels.empty() || canvases.size() != labels.size() * pixels)
+    throw std::runtime_error("want a batch of 1 at least, and a square canvas for each label");
 
   Floats logits;
   for (size_t at = 0; at < labels.size(); at += batch) {

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -27,8 +28,8 @@ def server(language: str, out: Path) -> list:
     return [out / f"serve-{language}"]
 
 
-def serve(language: str, out: Path, model: str = "model.safetensors", **environment):
-    command = [*server(language, out), out / model, out / "held_out.safetensors"]
+def serve(language: str, out: Path, model="model.safetensors", digits="held_out.safetensors", **environment):
+    command = [*server(language, out), out / model, out / digits]
     environment = {**os.environ, **environment}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
@@ -50,3 +51,12 @@ def test_a_truncated_model_is_refused(out, language, size):
     (out / "cut").write_bytes((out / "model.safetensors").read_bytes()[:size])
     result = serve(language, out, "cut")
     assert result.returncode == 1 and result.stdout == "" and result.stderr
+
+
+def test_labels_without_canvases_are_refused(out):
+    """In C++, where nobody else looks how long a vector is."""
+    digits = load_file(out / "held_out.safetensors")
+    for kept in (0, 5):
+        save_file({**digits, "canvases": digits["canvases"][:kept]}, out / "few")
+        result = serve("cpp", out, digits="few")
+        assert result.returncode == 1 and "a square canvas for each label" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -10,6 +11,11 @@ from torch import Tensor
 
 def _is_on(kind: str) -> bool:
     return kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind)
+
+
+def suspended(kind: str) -> AbstractContextManager[Any]:
+    """Without autocast on a device of that kind: torch's calls with out= convert nothing."""
+    return torch.autocast(kind, enabled=False) if _is_on(kind) else nullcontext()
 
 
 def narrowed(*tensors: Tensor | None) -> tuple[Any, ...]:

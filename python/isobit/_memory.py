@@ -1,6 +1,10 @@
-"""Memory of large outputs."""
+"""Memory of large outputs, and where elements begin."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import torch
 
 from . import _C
 
@@ -19,3 +23,17 @@ def set_huge_pages(on: bool) -> None:
 def get_huge_pages() -> bool:
     """What set_huge_pages set."""
     return _C.get_huge_pages()
+
+
+def is_at_odd_address(t: torch.Tensor) -> bool:
+    """Whether elements begin anywhere, as torch.frombuffer and NumPy have them."""
+    return t.data_ptr() % t.element_size() != 0
+
+
+def at_even_addresses(inputs: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An op's arguments with copies of what lies at odd addresses, but of what is written."""
+    even = (
+        a.clone() if isinstance(a, torch.Tensor) and not item.written and is_at_odd_address(a) else a
+        for item, a in zip(inputs, args, strict=False)
+    )
+    return (*even, *args[len(inputs) :])

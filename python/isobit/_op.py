@@ -20,6 +20,7 @@ from . import _C
 from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, renamed, spell
 from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
+from ._memory import at_even_addresses
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
@@ -99,7 +100,13 @@ class Op:
 
     def checked_run(self, *args: Any) -> Any:
         """run, whose errors speak as plans do, with the schema's names, quant_min for qmin, and torch's of dtypes."""
-        return self._speaking(self.run, self._packed_in_rows(args))
+        args = self._packed_in_rows(args)
+        try:
+            return self._speaking(self.run, args)
+        except ValueError as error:
+            if "not a multiple of its element size" not in str(error):
+                raise
+        return self._speaking(self.run, at_even_addresses(self.signature.inputs, args))
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:

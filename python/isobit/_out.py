@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from ._autocast import suspended
 from ._explain import check_dense, check_device, explain
+from ._memory import is_at_odd_address
 from ._op import Op
 from ._transforms import has_tangent, wants_gradient
 
@@ -48,15 +50,33 @@ def _overlaps(t: torch.Tensor) -> bool:
     return False
 
 
+def check_place(name: str, out: torch.Tensor) -> None:
+    """Raises where out's elements share memory or have none, as plans do: where there is none, torch's copy_ ends the process."""
+    if is_dynamo_compiling():
+        return
+    is_plain = type(out) in (torch.Tensor, torch.nn.Parameter) and not out.is_meta
+    if is_plain and out.numel() > 0 and out.untyped_storage().nbytes() == 0:
+        raise ValueError(f"{name}: out has no memory: its storage was given back")
+    if _overlaps(out):
+        raise ValueError(
+            f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
+        )
+
+
+def _is_copied(out: torch.Tensor) -> bool:
+    """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, and
+    what lies at an odd address."""
+    apart = out.dtype == torch.uint8 and out.dim() > 0 and out.stride(-1) != 1
+    return apart or out.is_neg() or is_at_odd_address(out)
+
+
 def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
     """out= of a function that is more than one op: takes a copy of the result."""
     check_dense(name, out=out)
     check_out(out, *args)
-    if not is_dynamo_compiling() and _overlaps(out):
-        raise ValueError(
-            f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
-        )
-    y = f(*args)
+    check_place(name, out)
+    with suspended(out.device.type):
+        y = f(*args)
     check_device(name, "out", out, "the result", y.device)
     check_result(name, out, y)
     return out.copy_(y)
@@ -73,7 +93,8 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
         raise ValueError(f"{op.name}: out is {out.layout}; want torch.strided")
     check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)
     op.check_devices(args)
-    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
+    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta" or _is_copied(out):
+        check_place(op.name, out)
         y = op(*args)
         check_result(op.name, out, y)
         return out.copy_(y)

@@ -129,3 +129,20 @@ def test_what_is_widened_has_the_bits_of_float32():
         with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
             isobit.grid_sample(half, grid, out=out.bfloat16())
     assert_same(out, isobit.grid_sample(half.float(), grid.float()))
+
+
+def test_products_with_out_are_outside_of_autocast():
+    """As torch's calls with out=: the types of the arguments are the result's, in eager code and in compiled code."""
+    out, want = torch.empty(3, 5), isobit.matmul(X, W.t())
+
+    def product(out):
+        return isobit.matmul(X, W.t(), out=out)
+
+    torch._dynamo.reset()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.matmul(X, W.t(), out=out) is out
+        for run in (product, torch.compile(product, fullgraph=True, backend="eager")):
+            assert_same(run(torch.empty(3, 5)), want)
+        assert_same(isobit.linear(X, W, out=out), want)
+        with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
+            product(torch.empty(3, 5, dtype=torch.bfloat16))

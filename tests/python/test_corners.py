@@ -261,3 +261,49 @@ def test_max_norm_of_a_negative_view():
         assert_same(negative.resolve_neg(), want)
         assert_same(plain.imag.resolve_neg(), want)
         assert negative._version > version
+
+
+def test_out_of_products_has_memory():
+    """Torch's copy_ to a storage that was given back, as FSDP does between layers, ends the process."""
+    out = torch.zeros(6, 5)
+    out.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="matmul: out has no memory"):
+        isobit.matmul(draw(6, 8), draw(8, 5), out=out)
+    out.untyped_storage().resize_(out.nbytes)
+    assert isobit.matmul(draw(6, 8), draw(8, 5), out=out) is out
+
+
+def at_odd_address(t):
+    """As torch.frombuffer makes tensors of bytes in a file or a message, and torch's functions take them."""
+    odd = torch.frombuffer(bytearray(t.nbytes + 1), dtype=t.dtype, count=t.numel(), offset=1).view(t.shape)
+    return odd.copy_(t)
+
+
+def test_tensors_at_odd_addresses():
+    indices, scale = torch.tensor([[1, 0], [2, 2]]), torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    image, grid = draw(1, 2, 3, 4), draw(1, 2, 2, 2)
+    for f, tensors in (
+        (lambda x, s: isobit.fake_quantize_per_token_affine(x, s, None, -8, 7), (draw(6, 8), scale)),
+        (lambda x: isobit.quantize_per_token_dynamic(x)[0], (draw(6, 8),)),
+        (isobit.embedding, (indices, draw(5, 8))),
+        (isobit.embedding_bag, (indices, draw(5, 8))),
+        (isobit.grid_sample, (image, grid)),
+        *LINEAR.values(),
+    ):
+        odd = [at_odd_address(t) for t in tensors]
+        want = f(*tensors)
+        assert_same(f(*odd), want)
+        leaves = [t.requires_grad_() for t in odd if t.is_floating_point()]
+        y = f(*odd)
+        assert_same(y.detach(), want)
+        if y.requires_grad:
+            y.sum().backward()
+            assert all(leaf.grad is not None for leaf in leaves)
+    x = draw(6, 8)
+    for f in (
+        lambda out: isobit.fake_quantize_per_token_affine(x, scale, None, -8, 7, out=out),
+        lambda out: isobit.matmul(x, draw(8, 8), out=out),
+    ):
+        out = at_odd_address(torch.zeros(6, 8))
+        assert f(out) is out
+        assert_same(out, f(None))

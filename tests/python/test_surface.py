@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from kit import assert_same, draw
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 X, S, Z = draw(3, 4), torch.tensor([0.1, 0.2, 0.3]), torch.zeros(3, dtype=torch.int32)
 INT8 = (-128, 127, torch.int8)
@@ -126,6 +127,30 @@ def test_out_is_what_the_result_would_be():
         assert_same(rows, isobit.embedding(indices, weight.clone(), **keywords))
     with pytest.raises(RuntimeError, match="out= does not work within vmap"):
         torch.vmap(lambda x: fake(x, S, out=torch.empty(3, 4)))(draw(2, 3, 4))
+
+
+def test_out_that_plans_do_not_write_as_it_lies():
+    """Packed codes along which bytes lie apart, and negative views: they take a copy, as any layout does."""
+    want = isobit.quantize_per_tensor(X, 0.5, None, -8, 7, torch.int4)
+    for out in (torch.zeros(3, 4, dtype=torch.uint8)[:, ::2], torch.zeros(2, 3, dtype=torch.uint8).t()):
+        assert isobit.quantize_per_tensor(X, 0.5, None, -8, 7, torch.int4, out=out) is out
+        assert_same(out.clone(), want)
+    with pytest.raises(ValueError, match=r"out has strides \[2, 0\] with which elements may overlap"):
+        out = torch.zeros(3, 2, dtype=torch.uint8)[:, :1].expand(3, 2)
+        isobit.quantize_per_tensor(X, 0.5, None, -8, 7, torch.int4, out=out)
+    out = torch.zeros(3, 4, dtype=torch.complex64).conj().imag
+    assert out.is_neg()
+    assert_same(fake(X, S, out=out).clone(), fake(X, S))
+    for device in ("meta", "cpu"):
+        with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(ValueError, match="elements may overlap"):
+            fake(X.to(device), S.to(device), out=torch.empty(1, 4, device=device).expand(3, 4))
+
+
+def test_out_for_codes_of_what_wants_a_gradient():
+    """Integers carry none, with out= as without: so torch's argmax(x, out=) takes any x."""
+    x, s, out = X.clone().requires_grad_(), S.clone().requires_grad_(), torch.empty(3, 4, dtype=torch.int8)
+    assert isobit.quantize_per_channel(x, s, None, 0, *INT8, out=out) is out
+    assert_same(out, isobit.quantize_per_channel(X, S, None, 0, *INT8))
 
 
 TWICE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,16 +66,16 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     args = of_all(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
-    if out is not None:
-        return write_out(op, out, *args)
-    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
+    carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
+    if carries and out is None:
         return op.apply(*args)
+    call = op if out is None else partial(write_out, op, out)
     # Integers and 8-bit floats carry no gradient.
-    detached = (a.detach() if isinstance(a, Tensor) else a for a in args)
+    detached = (a.detach() if isinstance(a, Tensor) and not carries else a for a in args)
     if is_dynamo_compiling():  # which has the words of the op's fake
-        return op(*detached)
+        return call(*detached)
     try:
-        return op(*detached)
+        return call(*detached)
     except Exception:
         explain(op, args)
         raise
@@ -98,7 +99,7 @@ def quantize_per_tensor(
     uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
     first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
-    of dividing, which are PyTorch's bits on the CPU. ``out`` takes the result."""
+    of dividing, which are PyTorch's bits on the CPU where float32 holds the scale. ``out`` takes the result."""
     if not is_dynamo_compiling():
         q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
