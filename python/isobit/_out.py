@@ -50,12 +50,16 @@ def _overlaps(t: torch.Tensor) -> bool:
     return False
 
 
+def _has_address(t: torch.Tensor) -> bool:
+    """Neither meta nor of a class whose elements are elsewhere or nowhere, as a fake tensor's."""
+    return type(t) in (torch.Tensor, torch.nn.Parameter) and not t.is_meta
+
+
 def check_place(name: str, out: torch.Tensor) -> None:
     """Raises where out's elements share memory or have none, as plans do: where there is none, torch's copy_ ends the process."""
     if is_dynamo_compiling():
         return
-    is_plain = type(out) in (torch.Tensor, torch.nn.Parameter) and not out.is_meta
-    if is_plain and out.numel() > 0 and out.untyped_storage().nbytes() == 0:
+    if _has_address(out) and out.numel() > 0 and out.untyped_storage().nbytes() == 0:
         raise ValueError(f"{name}: out has no memory: its storage was given back")
     if _overlaps(out):
         raise ValueError(
@@ -67,7 +71,7 @@ def _is_copied(out: torch.Tensor) -> bool:
     """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, and
     what lies at an odd address."""
     apart = out.dtype == torch.uint8 and out.dim() > 0 and out.stride(-1) != 1
-    return apart or out.is_neg() or is_at_odd_address(out)
+    return apart or out.is_neg() or (_has_address(out) and is_at_odd_address(out))
 
 
 def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
