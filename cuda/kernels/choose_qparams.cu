@@ -1,0 +1,72 @@
+#include "dynamic.cuh"
+
+// Any groups: their keys join in any order.
+template <class X> struct ChooseQParams {
+  typedef QuantSumArgs Args;
+  typedef typename KeyOf<X>::type T;
+  typedef Members Channel;
+  template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
+  template <i32 V> using In = Loaded<X, V>;
+  static constexpr i32 SUMS = 2;
+  static constexpr bool ANY_ORDER = true;
+
+  static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
+  static DEVICE void ready(const Args &, i64, Members &) {}
+  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
+    In<V> in;
+    in.template load<PLAIN>(a.x, at);
+    return in;
+  }
+  template <i32 V, bool PLAIN, i32 C, i32 W>
+  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&keys)[2][W]) {
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      for (i32 k = 0; k < 2; k++) keys[k][j % W] = join(k, keys[k][j % W], key_of(in[j]));
+    }
+  }
+  static DEVICE T join(i32 which, T a, T b) { return join_keys(which, a, b); }
+  static DEVICE void finish(const Args &a, i64 c, const T (&keys)[2]) {
+    Ends<X>{{keys[0], keys[1]}}.choice(a).store(a, c);
+  }
+};
+
+// Groups as dynamic.cuh's: a warp or, where a piece is more than it takes, a block has a
+// piece of one, or all of it.
+template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename KeyOf<X>::type (*shared)[32]) {
+  const Stripe &s = a.stripe;
+  const i32 each = 4, V = 16 / sizeof(X);
+  const bool one = s.log_threads == 5;
+  const i32 threads = one ? 32 : (i32)blockDim.x, self = one ? threadIdx.x % 32 : threadIdx.x;
+  const i64 n = one ? thread_number() / 32 : blockIdx.x, c = s.blocks == 1 ? n : div_(n, s.blocks);
+  if (c >= s.reductions) return;
+  const i64 start = (n - c * s.blocks) * s.block, rest = s.longest - start, first = (c * s.longest + start) / V;
+  const i32 packs = (i32)((rest < s.block ? rest : s.block) / V);
+  Ends<X> ends;
+#pragma unroll 1
+  for (i32 i = self; i < packs; i += each * threads) {
+    Quad in[each];
+#pragma unroll
+    for (i32 e = 0; e < each; e++) in[e] = i + e * threads < packs ? quad_at(a.x, first + i + e * threads) : Quad{};
+#pragma unroll
+    for (i32 e = 0; e < each; e++) ends.add(in[e]);
+  }
+  if (one)
+    ends.fold(32);
+  else
+    ends.fold_block(shared);
+  if (self != 0) return;
+  if (s.blocks == 1)
+    ends.choice(a).store(a, c);
+  else
+    for (i32 k = 0; k < 2; k++) ((typename KeyOf<X>::type *)s.partial)[2 * n + k] = ends.key[k];
+}
+
+#define CHOOSE_QPARAMS(X)                                                           \
+  ROWS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X), 4)             \
+  COLUMNS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X), 4)          \
+  KERNEL(choose_qparams_##X##_short, QuantSumArgs) { choose_short<X, NoCodes>(a); } \
+  KERNEL(choose_qparams_##X##_pieces, QuantSumArgs) {                               \
+    __shared__ KeyOf<X>::type shared[2][32];                                      \
+    choose_pieces<X>(a, shared);                                                    \
+  }
+EACH_FLOAT(CHOOSE_QPARAMS)
