@@ -31,26 +31,35 @@ template <class X> struct ChooseQParams {
 };
 
 // Groups as dynamic.cuh's: a warp or, where a piece is more than it takes, a block has a
-// piece of one, or all of it.
+// piece of one, or all of it. A warp's packs lie side by side, at distances that are known.
 template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename KeyOf<X>::type (*shared)[32]) {
   const Stripe &s = a.stripe;
   const i32 each = 4, V = 16 / sizeof(X);
-  const bool one = s.log_threads == 5;
-  const i32 threads = one ? 32 : (i32)blockDim.x, self = one ? threadIdx.x % 32 : threadIdx.x;
-  const i64 n = one ? thread_number() / 32 : blockIdx.x, c = s.blocks == 1 ? n : div_(n, s.blocks);
+  const bool single = s.log_threads == 5; // warps, each with a piece
+  const i32 step = each * (single ? 32 : (i32)blockDim.x),
+            self = (single ? 0 : threadIdx.x / 32 * (each * 32)) + threadIdx.x % 32;
+  const i64 n = single ? thread_number() / 32 : blockIdx.x, c = s.blocks == 1 ? n : div_(n, s.blocks);
   if (c >= s.reductions) return;
-  const i64 start = (n - c * s.blocks) * s.block, rest = s.longest - start, first = (c * s.longest + start) / V;
-  const i32 packs = (i32)((rest < s.block ? rest : s.block) / V);
+  const i64 start = (n - c * s.blocks) * s.block, rest = s.longest - start;
+  const Quad *from = &quad_at(a.x, (c * s.longest + start) / V + self);
   Ends<X> ends;
 #pragma unroll 1
-  for (i32 i = self; i < packs; i += each * threads) {
-    Quad in[each];
+  for (i32 left = (i32)((rest < s.block ? rest : s.block) / V) - self; left > 0; left -= step, from += step) {
+    if (left > (each - 1) * 32) {
+      Quad in[each];
 #pragma unroll
-    for (i32 e = 0; e < each; e++) in[e] = i + e * threads < packs ? quad_at(a.x, first + i + e * threads) : Quad{};
+      for (i32 e = 0; e < each; e++) in[e] = from[e * 32];
 #pragma unroll
-    for (i32 e = 0; e < each; e++) ends.add(in[e]);
+      for (i32 e = 0; e < each; e++) ends.add(in[e]);
+    } else {
+#pragma unroll 1
+      for (i32 e = 0; e * 32 < left; e++) {
+        const Quad one = from[e * 32];
+        ends.add(one);
+      }
+    }
   }
-  if (one)
+  if (single)
     ends.fold(32);
   else
     ends.fold_block(shared);
@@ -65,8 +74,8 @@ template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename Key
   ROWS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X), 4)             \
   COLUMNS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X), 4)          \
   KERNEL(choose_qparams_##X##_short, QuantSumArgs) { choose_short<X, NoCodes>(a); } \
-  KERNEL(choose_qparams_##X##_pieces, QuantSumArgs) {                               \
-    __shared__ KeyOf<X>::type shared[2][32];                                      \
+  KERNEL_FIT(choose_qparams_##X##_pieces, QuantSumArgs, 6) {                        \
+    __shared__ KeyOf<X>::type shared[2][32];                                        \
     choose_pieces<X>(a, shared);                                                    \
   }
 EACH_FLOAT(CHOOSE_QPARAMS)
