@@ -38,9 +38,9 @@ template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename Key
   const bool single = s.log_threads == 5; // warps, each with a piece
   const i32 step = each * (single ? 32 : (i32)blockDim.x),
             self = (single ? 0 : threadIdx.x / 32 * (each * 32)) + threadIdx.x % 32;
-  const i64 n = single ? thread_number() / 32 : blockIdx.x, c = s.blocks == 1 ? n : div_(n, s.blocks);
-  if (c >= s.reductions) return;
-  const i64 start = (n - c * s.blocks) * s.block, rest = s.longest - start;
+  const u32 n = single ? warp_number() : blockIdx.x, c = s.blocks == 1 ? n : n / (u32)s.blocks;
+  if (c >= (u32)s.reductions) return;
+  const i64 start = (n - c * (u32)s.blocks) * s.block, rest = s.longest - start;
   const Quad *from = &quad_at(a.x, (c * s.longest + start) / V + self);
   Ends<X> ends;
 #pragma unroll 1

@@ -4,72 +4,133 @@
 #include "choice.cuh"
 #include "packed.cuh"
 
-// What words become that have a code in their last bits: elements of Q, or halves of bytes.
+// What words become that have a code in their last bits: bytes or halves of them, if codes
+// are made at all.
 struct NoCodes {
-  static constexpr bool any = false;
+  static constexpr i32 bits = 0;
 };
-template <class Q> struct WholeCodes {
-  static constexpr bool any = true;
-  template <i32 V> static DEVICE Words<Q, V> pack(const u32 (&w)[V]) { return pack_words<Q>(w); }
+struct ByteCodes {
+  static constexpr i32 bits = 8;
+  template <i32 V> static DEVICE Words<u8, V> pack(const u32 (&w)[V]) { return pack_words<u8>(w); }
 };
 struct HalfCodes {
-  static constexpr bool any = true;
+  static constexpr i32 bits = 4;
   template <i32 V> static DEVICE typename HalfPack<V>::type pack(const u32 (&w)[V]) { return pack_halves(w); }
 };
 
-// What makes codes of a group's numbers: Levels that no NaN comes to.
-struct Coder : Levels<f32> {
+// What makes codes of a group's numbers, none of which is a NaN where it is quick: as Levels
+// does, but numbers need no bounds, since the scale is of the largest. near: their levels
+// need none, either, and there is no zero point.
+struct Coder {
+  f32 s, z, lo, hi, inverse;
+  bool quick, near;
+
   DEVICE Coder(const QuantSumArgs &a, const Choice<f32> &choice) {
     lo = (f32)a.q.lo;
     hi = (f32)a.q.hi;
-    float8 = no_float8;
     s = choice.stored(a.ds.dtype);
     z = choice.z;
-    derive(false);
+    inverse = 1 / s;
+    quick = s >= Levels<f32>::tiny && s <= 1 / Levels<f32>::tiny;
+    near = a.symmetric && lo <= -hi && a.ds.dtype == f32_;
   }
-  // Stores the codes of pack first + i.
-  template <class C, class X> DEVICE void put(const Tensor &codes, i64 first, i32 i, const Quad &q) const {
-    const i32 V = 16 / sizeof(X);
-    f32 x[V];
+  // Takes another lane's parameters.
+  DEVICE Coder lent(u32 lane) const {
+    Coder p = *this;
+    p.s = __shfl_sync(0xffffffffu, s, lane);
+    p.inverse = __shfl_sync(0xffffffffu, inverse, lane);
+    if (!near) p.z = __shfl_sync(0xffffffffu, z, lane);
+    return p;
+  }
+  template <class C, bool NEAR, i32 V> DEVICE void put(u8 *to, const f32 (&x)[V]) const {
+    const f32 shift = Levels<f32>::shift;
     u32 w[V];
-    unpack(x, Words<X, V>{q});
 #pragma unroll
-    for (i32 j = 0; j < V; j++) w[j] = bits_of(level(x[j]) + z);
-    store(codes, first, i, C::pack(w));
+    for (i32 j = 0; j < V; j++) {
+      f32 u = x[j] * inverse;
+      u = fma_(fma_(-s, u, x[j]), inverse, u) + shift;
+      w[j] = bits_of(NEAR ? u : fminf(fmaxf(u + z, lo + shift), hi + shift));
+    }
+    store(to, C::pack(w));
   }
   // The same of any parameters.
-  template <class C, class X> DEVICE void put_slowly(const Tensor &codes, i64 first, i32 i, const Quad &q) const {
-    const i32 V = 16 / sizeof(X);
-    f32 x[V];
+  template <class C, i32 V> DEVICE void put_slowly(u8 *to, const f32 (&x)[V]) const {
     u32 w[V];
-    unpack(x, Words<X, V>{q});
 #pragma unroll
-    for (i32 j = 0; j < V; j++) w[j] = (u32)(i32)code(divide(false, x[j]));
-    store(codes, first, i, C::pack(w));
+    for (i32 j = 0; j < V; j++) w[j] = (u32)(i32)quantized(x[j] / s, z, lo, hi, no_float8);
+    store(to, C::pack(w));
   }
-  template <class P> static DEVICE void store(const Tensor &t, i64 first, i32 i, const P &p) {
-    ((P *)t.data + first)[i] = p;
+  template <class P> static DEVICE void store(u8 *to, const P &p) { *(P *)to = p; }
+};
+
+// The packs of a thread that are of count numbers, by of them apart and step packs in memory;
+// lend(e) is what codes pack e.
+template <class X, class C, i32 EACH> struct Packs {
+  static constexpr i32 V = 16 / sizeof(X), bytes = V * C::bits / 8;
+  const Quad *from;
+  u8 *to;
+  i32 step, by, count;
+  Quad in[EACH];
+
+  DEVICE Packs(const QuantSumArgs &a, i64 first) : from(&quad_at(a.x, first)), to((u8 *)a.dx.data + first * bytes) {}
+  DEVICE bool has(i32 e) const { return e * by < count; }
+  DEVICE void load() {
+#pragma unroll
+    for (i32 e = 0; e < EACH; e++) in[e] = has(e) ? from[e * step] : Quad{};
+  }
+  template <bool NEAR, class Lend> DEVICE void put(Lend lend) const {
+#pragma unroll
+    for (i32 e = 0; e < EACH; e++) {
+      const Coder p = lend(e);
+      f32 x[V];
+      unpack(x, Words<X, V>{in[e]});
+      if (has(e)) p.template put<C, NEAR>(to + e * step * bytes, x);
+    }
+  }
+  // They are loaded again, so that this is code for one.
+  template <class Lend> DEVICE void put_slowly(Lend lend) const {
+#pragma unroll 1
+    for (i32 e = 0; e < EACH; e++) {
+      const Coder p = lend(e);
+      if (!has(e)) continue;
+      const Quad again = from[e * step];
+      f32 x[V];
+      unpack(x, Words<X, V>{again});
+      p.template put_slowly<C>(to + e * step * bytes, x);
+    }
+  }
+  template <class Lend> DEVICE void code(bool quick, bool near, Lend lend) const {
+    if (!quick)
+      put_slowly(lend);
+    else if (near)
+      put<true>(lend);
+    else
+      put<false>(lend);
   }
 };
 
-// Groups of up to 32 packs: each has 4 to 32 lanes, of which each has packs of turns
-// groups. In the end each fourth of the lanes has the parameters of one.
+// Numbers of warps, groups and pieces have 31 bits.
+DEVICE u32 warp_number() { return blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; }
+
+// Groups of up to 32 packs: each has 4 to 32 lanes, of which each has packs of turns groups.
+// In the end each fourth of the lanes has the parameters of one.
 const i32 turns = 4;
 template <class X, class C> DEVICE void choose_short(const QuantSumArgs &a) {
   typedef typename KeyOf<X>::type Key;
-  const i32 log = a.stripe.log_threads, lanes = 1 << log, lane = threadIdx.x % 32, self = lane & (lanes - 1);
-  const i32 side = 32 >> log, packs = (i32)a.stripe.longest / (16 / (i32)sizeof(X));
-  const i64 first = (thread_number() >> 5) * (turns * side) + (lane >> log);
-  if (first - (lane >> log) >= a.stripe.reductions) return;
-  const i64 left = a.stripe.reductions - first; // of groups
-  auto here = [&](i32 t) { return self < packs && t * side < left; };
-  auto at = [&](i32 t) { return (first + t * side) * packs + self; };
-  Quad in[turns];
+  const u32 log = a.stripe.log_threads, lanes = 1 << log, lane = threadIdx.x % 32, self = lane & (lanes - 1);
+  const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X)), side = 32 >> log, all = (u32)a.stripe.reductions;
+  const u32 first = warp_number() * (turns * side),
+            own = first + (lane >> log); // turn t's group is t * side further on
+  if (first >= all) return;
+  const i32 groups = (i32)(all - first < turns * side ? all - first : turns * side) - (i32)(lane >> log);
+  Packs<X, C, turns> packed(a, (i64)own * packs + self);
+  packed.step = side * packs;
+  packed.by = side;
+  packed.count = self < packs ? groups : 0;
+  packed.load();
   Ends<X> ends[turns];
 #pragma unroll
-  for (i32 t = 0; t < turns; t++) in[t] = here(t) ? quad_at(a.x, at(t)) : Quad{};
-#pragma unroll
-  for (i32 t = 0; t < turns; t++) ends[t].add(in[t]);
+  for (i32 t = 0; t < turns; t++) ends[t].add(packed.in[t]);
   // Lanes exchange the ends of half the groups that they have for those of the others.
 #pragma unroll
   for (i32 half = turns / 2, by = lanes / 2; half > 0; half /= 2, by /= 2) {
@@ -85,27 +146,13 @@ template <class X, class C> DEVICE void choose_short(const QuantSumArgs &a) {
     }
   }
   ends[0].fold(lanes / turns);
-  const i32 turn = self * turns >> log;
+  const u32 turn = self * turns >> log;
   const Choice<typename Compute<X>::type> choice = ends[0].choice(a);
-  if ((self & (lanes / turns - 1)) == 0 && turn * side < left) choice.store(a, first + turn * side);
-  if constexpr (C::any) {
-    const Coder own(a, choice);
-    const i32 from = lane - self;
-    if (!__any_sync(0xffffffffu, !own.quick)) {
-#pragma unroll
-      for (i32 t = 0; t < turns; t++) {
-        Coder p = own;
-        (Levels<f32> &)p = own.lent(from + t * (lanes / turns));
-        if (here(t)) p.template put<C, X>(a.dx, at(t), 0, in[t]);
-      }
-    } else {
-#pragma unroll 1
-      for (i32 t = 0; t < turns; t++) {
-        Coder p = own;
-        (Levels<f32> &)p = own.lent(from + t * (lanes / turns));
-        if (here(t)) p.template put_slowly<C, X>(a.dx, at(t), 0, quad_at(a.x, at(t)));
-      }
-    }
+  if ((self & (lanes / turns - 1)) == 0 && (i32)(turn * side) < groups) choice.store(a, own + turn * side);
+  if constexpr (C::bits != 0) {
+    const Coder coder(a, choice);
+    packed.code(!__any_sync(0xffffffffu, !coder.quick), coder.near,
+                [&](i32 t) { return coder.lent(lane - self + t * (lanes / turns)); });
   }
 }
 
@@ -114,32 +161,22 @@ template <class X, class C> DEVICE void choose_short(const QuantSumArgs &a) {
 template <class X, class C, i32 EACH> DEVICE void quantize_groups(const QuantSumArgs &a, u32 (*shared)[32]) {
   const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X));
   const bool one = packs <= EACH * 32;
-  const i64 group = one ? thread_number() / 32 : blockIdx.x;
-  if (group >= a.stripe.reductions) return;
+  const u32 group = one ? warp_number() : blockIdx.x;
+  if (group >= (u32)a.stripe.reductions) return;
   const u32 self = (one ? 0 : threadIdx.x / 32 * (EACH * 32)) + threadIdx.x % 32;
-  const i32 left = (i32)packs - (i32)self;
-  const Quad *from = &quad_at(a.x, group * packs + self);
-  Quad in[EACH];
+  Packs<X, C, EACH> packed(a, (i64)group * packs + self);
+  packed.step = packed.by = 32;
+  packed.count = (i32)packs - (i32)self;
+  packed.load();
   Ends<X> ends;
 #pragma unroll
-  for (i32 e = 0; e < EACH; e++) in[e] = e * 32 < left ? from[e * 32] : Quad{};
-#pragma unroll
-  for (i32 e = 0; e < EACH; e++) ends.add(in[e]);
+  for (i32 e = 0; e < EACH; e++) ends.add(packed.in[e]);
   if (one)
     ends.fold(32);
   else
     ends.fold_block(shared);
   const Choice<f32> choice = ends.choice(a);
-  const Coder p(a, choice);
-  if (p.quick) {
-#pragma unroll
-    for (i32 e = 0; e < EACH; e++) {
-      if (e * 32 < left) p.template put<C, X>(a.dx, group * packs + self, e * 32, in[e]);
-    }
-  } else { // they are loaded again, so that this is code for one
-#pragma unroll 1
-    for (i32 e = 0; e < EACH && e * 32 < left; e++)
-      p.template put_slowly<C, X>(a.dx, group * packs + self, e * 32, from[e * 32]);
-  }
+  const Coder coder(a, choice);
+  packed.code(coder.quick, coder.near, [&](i32) { return coder; });
   if (self == 0) choice.store(a, group); // now that no numbers take registers
 }

@@ -2,7 +2,7 @@
 
 #define QUANTIZE_GROUPS(name, X, C, EACH, threads, blocks) \
   KERNEL_OF(name, QuantSumArgs, threads, blocks) {         \
-    __shared__ u32 shared[2][32];                        \
+    __shared__ u32 shared[2][32];                          \
     quantize_groups<X, C, EACH>(a, shared);                \
   }
 #define QUANTIZE_DYNAMIC(X, bits, C)                                                   \
@@ -12,7 +12,7 @@
   QUANTIZE_GROUPS(quantize_dynamic_long_##X##_##bits, X, C, 16, 512, 1)
 #define QUANTIZE_DYNAMIC_OF(X)      \
   QUANTIZE_DYNAMIC(X, 4, HalfCodes) \
-  QUANTIZE_DYNAMIC(X, 8, WholeCodes<u8>)
+  QUANTIZE_DYNAMIC(X, 8, ByteCodes)
 
 QUANTIZE_DYNAMIC_OF(f32)
 QUANTIZE_DYNAMIC_OF(f16)
