@@ -2,151 +2,162 @@ package cuda
 
 import "github.com/isobit-ml/isobit/tensor"
 
-// choice is an op that chooses the parameters of groups and may quantize with them. The
-// fields are numbers of arguments; codes is -1 where there are none.
+// choice is an op that chooses the parameters of the groups of its first argument, and may
+// quantize with them in the same pass.
 type choice struct {
-	x, codes, scale, zero int
+	q                  quantArgs
+	longest            int64 // elements of the longest group
+	size               int64 // elements of a pack
+	codes, scale, zero int   // numbers of arguments; codes is 0 where there are none
+	symmetric          bool
 }
 
-// A group of so many packs, of packBytes of the floats, has lanes of a warp to itself.
-const shortGroup = 32
-
-// arguments are what the kernels of dynamic.cuh take, if groups lie as those want them: one
-// after the other, of whole packs.
-func (c choice) arguments(r *run, q quantArgs, symmetric bool, longest, size int64) (a quantSumArgs, fits bool) {
-	a = quantSumArgs{q: q, symmetric: boolArg(symmetric)}
-	a.x, a.ds = tensorOf(&r.args[c.x]), tensorOf(&r.args[c.scale])
-	if r.args[c.zero].Present() {
-		a.dz = tensorOf(&r.args[c.zero])
-	}
-	if c.codes >= 0 {
-		a.dx = tensorOf(&r.args[c.codes])
-	}
-	a.stripe = stripeArgs{reductions: q.params, longest: longest, block: longest, blocks: 1, logThreads: logWarp}
-	return a, a.x.rank == 0 && a.dx.rank == 0
+func choiceOf(p *Problem, codes, scale, zero int) choice {
+	q := grouped(p)
+	return choice{q, q.longest(p.Shapes[0], p.Block), packSize(p.Types[0]), codes, scale, zero, p.Bool("symmetric")}
 }
 
-// follow reports whether groups are runs of whole packs of size elements that follow one another.
-func (q *quantArgs) follow(size int64) bool {
-	return q.n > 0 && q.params < 1<<31 && q.moves(size) && q.inner*q.rows == q.n && q.inner%q.group == 0
+// follow reports whether groups are runs of whole packs that follow one another.
+func (c *choice) follow() bool {
+	q := &c.q
+	return q.n > 0 && q.params < 1<<31 && q.moves(c.size) && q.inner*q.rows == q.n && q.inner%q.group == 0
 }
 
-// launchShortGroups runs a kernel of groups of packs packs.
-func launchShortGroups(r *run, kernel int, a *quantSumArgs, packs int64) {
-	const turns = 4 // as in dynamic.cuh
-	a.stripe.logThreads = max(2, logOf(packs))
-	warps := (a.stripe.reductions<<a.stripe.logThreads + turns<<logWarp - 1) / (turns << logWarp)
-	launch(r, kernel, blocks((warps<<logWarp+blockThreads-1)/blockThreads, 1<<31-1), a)
+// columns reports whether groups have an element each of every row of memory, whose rows are
+// of whole packs.
+func (c *choice) columns() bool {
+	q := &c.q
+	return q.dims == 0 && q.group == 1 && q.n > q.params && q.params < 1<<31 && q.params%c.size == 0
 }
 
-// instead runs a step in the place of what a program has so far, if the step will.
-func (to *Program) instead(step func(r *run) bool) {
+// instead adds a step that runs kernels which want packs, in the place of what the program has
+// so far where that has packs only; s describes the groups' pieces.
+func (c choice) instead(to *Program, s stripeArgs, partial int64, step func(r *run, a *quantSumArgs)) {
 	before := to.run
 	to.run = func(r *run) {
-		if !step(r) {
-			before(r)
+		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric)}
+		a.x, a.ds = tensorOf(&r.args[0]), tensorOf(&r.args[c.scale])
+		if r.args[c.zero].Present() {
+			a.dz = tensorOf(&r.args[c.zero])
 		}
+		if c.codes > 0 {
+			a.dx = tensorOf(&r.args[c.codes])
+		}
+		if a.x.rank != 0 || a.dx.rank != 0 {
+			before(r)
+			return
+		}
+		a.stripe.locate(r, partial)
+		step(r, &a)
 	}
+}
+
+// whole describes groups that are not cut into pieces.
+func (c *choice) whole() stripeArgs {
+	return stripeArgs{reductions: c.q.params, longest: c.longest, block: c.longest, blocks: 1, logThreads: logWarp}
+}
+
+// cut describes groups in pieces of so many elements and reserves what those need.
+func (c *choice) cut(to *Program, piece int64) (s stripeArgs, partial int64) {
+	s = c.whole()
+	if piece < c.longest {
+		s.block, s.blocks = piece, (c.longest+piece-1)/piece
+		partial = to.reserve(2 * s.reductions * s.blocks * to.Compute.Size())
+	}
+	return s, partial
+}
+
+// Groups of so many packs share warps; those of more, up to the second, have one each.
+const shortGroup, warpGroup = 32, 256
+
+// launchShortGroups runs a kernel of groups that share warps, of which each lane has packs of
+// turns groups.
+func (c *choice) launchShortGroups(r *run, kernel int, turns int64, a *quantSumArgs) {
+	a.stripe.logThreads = max(logOf(turns), logOf(c.longest/c.size))
+	warps := (c.q.params<<a.stripe.logThreads + turns<<logWarp - 1) / (turns << logWarp)
+	launchWarps(r, kernel, warps, a)
+}
+
+// launchWarps runs so many warps.
+func launchWarps[A any](r *run, kernel int, warps int64, args *A) {
+	launch(r, kernel, blocks((warps<<logWarp+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), args)
 }
 
 func buildChooseQParams(p *Problem, to *Program) error {
-	chooseQParams(p, to, 1, 2)
+	chooseQParams(p, to, choiceOf(p, 0, 1, 2))
 	return nil
 }
 
-// chooseQParams chooses the parameters of the first argument's groups; scale and zero are the
-// numbers of theirs.
-func chooseQParams(p *Problem, to *Program, scale, zero int) {
+func chooseQParams(p *Problem, to *Program, c choice) {
 	to.Compute = p.Types[0].Compute()
-	q, size, symmetric := grouped(p), packSize(p.Types[0]), p.Bool("symmetric")
-	s := summing{q: q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: symmetric, row: size, column: size}
 	name := "choose_qparams" + typeNames(p.Types[0])
 	kernel := to.columnKernel(name)
+	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, row: c.size, column: 1}
 	s.build(p, to, p.Shapes[0], kernel)
-	if !q.follow(size) {
-		return
-	}
-	longest := q.longest(p.Shapes[0], p.Block)
-	stripe := piecesOf(q.params, longest, size)
-	partial := to.reserve(0)
-	if stripe.blocks > 1 {
-		partial = to.reserve(2 * q.params * stripe.blocks * to.Compute.Size())
-	}
-	whole := to.kernel("%s_pieces", name)
-	to.instead(func(r *run) bool {
-		a, fits := choice{x: 0, codes: -1, scale: scale, zero: zero}.arguments(r, q, symmetric, longest, size)
-		switch packs := longest / size; {
-		case !fits:
-			return false
-		case packs <= shortGroup:
-			launchShortGroups(r, kernel+shortRows, &a, packs)
-		default:
-			a.stripe = stripe
-			a.stripe.locate(r, partial)
-			g := blocks(q.params*stripe.blocks, 1<<31-1)
-			if stripe.logThreads == logWarp {
-				g = blocks((q.params+pieceWarps-1)/pieceWarps, 1<<31-1).of(pieceWarps << logWarp)
-			}
-			launch(r, whole, g, &a)
-			launchFold(r, kernel+rowsFold, &a.stripe, &a)
+	c.codes = 0
+	switch packs := c.longest / c.size; {
+	case c.follow() && packs <= shortGroup:
+		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
+			c.launchShortGroups(r, kernel+shortRows, 4, a)
+		})
+	case c.follow():
+		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
+		if packs > warpGroup {
+			s.logThreads = 0
 		}
-		return true
-	})
+		pieces := to.kernel("%s_pieces", name)
+		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
+			if packs <= warpGroup {
+				launchWarps(r, pieces, c.q.params, a)
+			} else {
+				launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1), a)
+			}
+			launchFold(r, kernel+rowsFold, &a.stripe, a)
+		})
+	case c.columns():
+		tiles := (c.q.params/c.size + 31) / 32
+		s, partial := c.cut(to, pieceOf(c.longest, tiles, 1024, 32))
+		fold := to.kernel("%s_columns_fold", name)
+		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
+			launch(r, kernel+columnsPacks, blocks(tiles*s.blocks, 1<<31-1), a)
+			if s.blocks > 1 {
+				launch(r, fold, blocks((c.q.params+63)/64, 1<<31-1).of(64), a)
+			}
+		})
+	}
 }
 
-// Pieces of groups: how many there are at most where groups are few, and the packs of the
-// shortest; how many packs of a group, and how many groups, are for a warp and a block.
-const (
-	manyPieces = 2048
-	leastPiece = 1024
-	warpPiece  = 256
-	pieceWarps = 8
-)
-
-// piecesOf deals out groups of some elements, size in a pack.
-func piecesOf(groups, longest, size int64) stripeArgs {
-	s := stripeArgs{reductions: groups, longest: longest, blocks: 1, block: longest}
-	packs := longest / size
-	piece := max((packs+max(1, manyPieces/groups)-1)/max(1, manyPieces/groups), leastPiece)
-	if piece < packs {
-		piece = (piece + leastPiece - 1) / leastPiece * leastPiece
-		s.block, s.blocks = piece*size, (packs+piece-1)/piece
-	}
-	if packs <= warpPiece {
-		s.logThreads = logWarp
-	}
-	return s
+// pieceOf says how long the pieces are of each of count groups, so that there are up to many of
+// them where groups are fewer: whole units.
+func pieceOf(longest, count, many, unit int64) int64 {
+	pieces := max(1, many/count)
+	return ((longest+pieces-1)/pieces + unit - 1) / unit * unit
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them: at once where a
 // block's registers hold a group.
 func buildDynamicQuantize(p *Problem, to *Program) error {
-	chooseQParams(p, to, 2, 3)
-	quantize(p, to, mapping{q: grouped(p), in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
-	q, size, symmetric, codes := grouped(p), packSize(p.Types[0]), p.Bool("symmetric"), p.Types[1]
-	longest := q.longest(p.Shapes[0], p.Block)
-	_, bits := codes.DLPack()
-	kind, threads := groupKind(longest / size)
-	if p.Types[0] == tensor.F64 || bits > 8 || !q.follow(size) || kind == "" {
+	c := choiceOf(p, 1, 2, 3)
+	chooseQParams(p, to, c)
+	quantize(p, to, mapping{q: c.q, in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
+	_, bits := p.Types[1].DLPack()
+	kind, threads := groupKind(c.longest / c.size)
+	if kind == "" || bits > 8 || p.Types[0] == tensor.F64 || !c.follow() {
 		return nil
 	}
-	columns := p.Shapes[0][len(p.Shapes[0])-1]
-	if codes.Packed() && columns%2 != 0 { // rows of codes do not follow one another
+	if bits < 8 && p.Shapes[0][len(p.Shapes[0])-1]%2 != 0 { // rows of codes do not follow one another
 		return nil
 	}
 	k := to.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
-	to.instead(func(r *run) bool {
-		a, fits := choice{x: 0, codes: 1, scale: 2, zero: 3}.arguments(r, q, symmetric, longest, size)
+	c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
 		switch {
-		case !fits:
 		case kind == "short":
-			launchShortGroups(r, k, &a, longest/size)
+			c.launchShortGroups(r, k, 4, a)
 		case threads == 1<<logWarp:
-			launch(r, k, blocks((q.params+pieceWarps-1)/pieceWarps, 1<<31-1), &a)
+			launchWarps(r, k, c.q.params, a)
 		default:
-			launch(r, k, blocks(q.params, 1<<31-1).of(threads), &a)
+			launch(r, k, blocks(c.q.params, 1<<31-1).of(threads), a)
 		}
-		return fits
 	})
 	return nil
 }
@@ -171,15 +182,13 @@ func groupKind(packs int64) (name string, threads int64) {
 // dynamicKernels lists what quantizes in the same pass.
 func dynamicKernels() (names []string) {
 	for _, k := range groupKinds {
-		for _, name := range forTypes("quantize_dynamic_"+k.name, []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}) {
-			names = append(names, name+"_4", name+"_8")
-		}
+		names = append(names, forTypes("quantize_dynamic_"+k.name, []tensor.DType{tensor.F32, tensor.F16, tensor.BF16})...)
 	}
-	return names
+	return withSuffixes(names, []string{"_4", "_8"})
 }
 
 // choosing lists the kernels of choose_qparams.
 func choosing() []string {
 	names := forTypes("choose_qparams", floats)
-	return append(columnNames(names), withSuffixes(names, []string{"_pieces"})...)
+	return append(columnNames(names), withSuffixes(names, []string{"_pieces", "_columns_fold"})...)
 }

@@ -56,25 +56,30 @@ template <class T> struct Choice {
 typedef Pack<u32, 4> Quad;
 DEVICE Quad &quad_at(const Tensor &t, i64 i) { return ((Quad *)t.data)[i]; }
 
+// The key of number j.
+template <class X> DEVICE typename KeyOf<X>::type key_in(const Quad &q, i32 j) {
+  if constexpr (sizeof(X) == 8)
+    return (u64)q.v[2 * j + 1] << 32 | q.v[2 * j];
+  else if constexpr (sizeof(X) == 4)
+    return q.v[j];
+  else
+    return j % 2 ? q.v[j / 2] : q.v[j / 2] << 16;
+}
+
 // The keys of the smallest and of the largest of 0 and some numbers.
 template <class X> struct Ends {
   typedef typename KeyOf<X>::type Key;
   typedef typename Compute<X>::type T;
   Key key[2] = {0, 0};
 
-  DEVICE void add_key(Key k) {
-    key[0] = join_keys(0, key[0], k);
-    key[1] = join_keys(1, key[1], k);
-  }
   DEVICE void add(const Quad &q) {
 #pragma unroll
-    for (i32 j = 0; j < 4; j++) {
-      if constexpr (sizeof(X) == 2) add_key(q.v[j] << 16);
-      if constexpr (sizeof(X) <= 4) add_key(q.v[j]);
-      if constexpr (sizeof(X) == 8) {
-        if (j % 2) add_key((u64)q.v[j] << 32 | q.v[j - 1]);
-      }
+    for (i32 j = 0; j < 16 / (i32)sizeof(X); j++) {
+      for (i32 k = 0; k < 2; k++) key[k] = join_keys(k, key[k], key_in<X>(q, j));
     }
+  }
+  DEVICE void join(const Ends &other) {
+    for (i32 k = 0; k < 2; k++) key[k] = join_keys(k, key[k], other.key[k]);
   }
   DEVICE Choice<T> choice(const QuantSumArgs &a) const {
     T least = widen<T>(number_of<X>(key[0])), most = widen<T>(number_of<X>(key[1]));

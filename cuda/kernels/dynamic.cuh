@@ -112,28 +112,27 @@ template <class X, class C, i32 EACH> struct Packs {
 // Numbers of warps, groups and pieces have 31 bits.
 DEVICE u32 warp_number() { return blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; }
 
-// Groups of up to 32 packs: each has 4 to 32 lanes, of which each has packs of turns groups.
-// In the end each fourth of the lanes has the parameters of one.
-const i32 turns = 4;
-template <class X, class C> DEVICE void choose_short(const QuantSumArgs &a) {
+// Groups of up to 32 packs: each has 4 to 32 lanes, of which each has packs of TURNS groups.
+// In the end equal parts of the lanes have the parameters of one each.
+template <class X, class C, i32 TURNS> DEVICE void choose_short(const QuantSumArgs &a) {
   typedef typename KeyOf<X>::type Key;
   const u32 log = a.stripe.log_threads, lanes = 1 << log, lane = threadIdx.x % 32, self = lane & (lanes - 1);
   const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X)), side = 32 >> log, all = (u32)a.stripe.reductions;
-  const u32 first = warp_number() * (turns * side),
+  const u32 first = warp_number() * (TURNS * side),
             own = first + (lane >> log); // turn t's group is t * side further on
   if (first >= all) return;
-  const i32 groups = (i32)(all - first < turns * side ? all - first : turns * side) - (i32)(lane >> log);
-  Packs<X, C, turns> packed(a, (i64)own * packs + self);
+  const i32 groups = (i32)(all - first < TURNS * side ? all - first : TURNS * side) - (i32)(lane >> log);
+  Packs<X, C, TURNS> packed(a, (i64)own * packs + self);
   packed.step = side * packs;
   packed.by = side;
   packed.count = self < packs ? groups : 0;
   packed.load();
-  Ends<X> ends[turns];
+  Ends<X> ends[TURNS];
 #pragma unroll
-  for (i32 t = 0; t < turns; t++) ends[t].add(packed.in[t]);
+  for (i32 t = 0; t < TURNS; t++) ends[t].add(packed.in[t]);
   // Lanes exchange the ends of half the groups that they have for those of the others.
 #pragma unroll
-  for (i32 half = turns / 2, by = lanes / 2; half > 0; half /= 2, by /= 2) {
+  for (i32 half = TURNS / 2, by = lanes / 2; half > 0; half /= 2, by /= 2) {
     const bool upper = self & by;
 #pragma unroll
     for (i32 t = 0; t < half; t++) {
@@ -145,14 +144,14 @@ template <class X, class C> DEVICE void choose_short(const QuantSumArgs &a) {
       }
     }
   }
-  ends[0].fold(lanes / turns);
-  const u32 turn = self * turns >> log;
+  ends[0].fold(lanes / TURNS);
+  const u32 turn = self * TURNS >> log;
   const Choice<typename Compute<X>::type> choice = ends[0].choice(a);
-  if ((self & (lanes / turns - 1)) == 0 && (i32)(turn * side) < groups) choice.store(a, own + turn * side);
+  if ((self & (lanes / TURNS - 1)) == 0 && (i32)(turn * side) < groups) choice.store(a, own + turn * side);
   if constexpr (C::bits != 0) {
     const Coder coder(a, choice);
     packed.code(!__any_sync(0xffffffffu, !coder.quick), coder.near,
-                [&](i32 t) { return coder.lent(lane - self + t * (lanes / turns)); });
+                [&](i32 t) { return coder.lent(lane - self + t * (lanes / TURNS)); });
   }
 }
 
