@@ -123,12 +123,8 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
 
   DEVICE void load_at(const Quant &q, i64 scale, i64 zero) {
     Param<f32>::load_at(q, scale, zero);
-    derive(q.reciprocal);
-  }
-  // Sets the rest.
-  DEVICE void derive(bool reciprocal) {
     inverse = 1 / s;
-    step = reciprocal ? 0 : inverse;
+    step = q.reciprocal ? 0 : inverse;
     bound();
     quick = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large;
     if (float8) quick = quick && lo < 0 && hi > 0; // no bound takes a zero's sign
