@@ -67,20 +67,17 @@ func (c *choice) cut(to *Program, piece int64) (s stripeArgs, partial int64) {
 	return s, partial
 }
 
-// Groups of so many packs share warps; those of more, up to the second, have one each.
-const shortGroup, warpGroup = 32, 256
+// Groups of so many packs share warps, those of up to the second two by two.
+const shortGroup, pairGroup = 32, 128
 
-// launchShortGroups runs a kernel of groups that share warps, of which each lane has packs of
-// turns groups.
-func (c *choice) launchShortGroups(r *run, kernel int, turns int64, a *quantSumArgs) {
-	a.stripe.logThreads = max(logOf(turns), logOf(c.longest/c.size))
+// launchShared runs a kernel of groups that share warps.
+func (c *choice) launchShared(r *run, kernel int, a *quantSumArgs) {
+	turns := int64(2) // groups that a lane has packs of, as in the kernels
+	if packs := c.longest / c.size; packs <= shortGroup {
+		turns, a.stripe.logThreads = 4, max(2, logOf(packs))
+	}
 	warps := (c.q.params<<a.stripe.logThreads + turns<<logWarp - 1) / (turns << logWarp)
-	launchWarps(r, kernel, warps, a)
-}
-
-// launchWarps runs so many warps.
-func launchWarps[A any](r *run, kernel int, warps int64, args *A) {
-	launch(r, kernel, blocks((warps<<logWarp+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), args)
+	launch(r, kernel, blocks((warps<<logWarp+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
 }
 
 func buildChooseQParams(p *Problem, to *Program) error {
@@ -96,22 +93,17 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 	s.build(p, to, p.Shapes[0], kernel)
 	c.codes = 0
 	switch packs := c.longest / c.size; {
-	case c.follow() && packs <= shortGroup:
-		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
-			c.launchShortGroups(r, kernel+shortRows, 4, a)
-		})
+	case c.follow() && packs <= pairGroup:
+		shared := kernel + shortRows
+		if packs > shortGroup {
+			shared = to.kernel("%s_pair", name)
+		}
+		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) { c.launchShared(r, shared, a) })
 	case c.follow():
 		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
-		if packs > warpGroup {
-			s.logThreads = 0
-		}
-		pieces := to.kernel("%s_pieces", name)
+		pieces, threads := to.kernel("%s_pieces", name), min((packs+pairGroup-1)/pairGroup<<logWarp, blockThreads)
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
-			if packs <= warpGroup {
-				launchWarps(r, pieces, c.q.params, a)
-			} else {
-				launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1), a)
-			}
+			launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1).of(threads), a)
 			launchFold(r, kernel+rowsFold, &a.stripe, a)
 		})
 	case c.columns():
@@ -127,8 +119,8 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 	}
 }
 
-// pieceOf says how long the pieces are of each of count groups, so that there are up to many of
-// them where groups are fewer: whole units.
+// pieceOf says how long the pieces are of each of count groups: whole units, and up to many
+// pieces in all where groups are fewer, which fill a GPU and fold in one go.
 func pieceOf(longest, count, many, unit int64) int64 {
 	pieces := max(1, many/count)
 	return ((longest+pieces-1)/pieces + unit - 1) / unit * unit
@@ -150,12 +142,9 @@ func buildDynamicQuantize(p *Problem, to *Program) error {
 	}
 	k := to.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
 	c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
-		switch {
-		case kind == "short":
-			c.launchShortGroups(r, k, 4, a)
-		case threads == 1<<logWarp:
-			launchWarps(r, k, c.q.params, a)
-		default:
+		if c.longest/c.size <= pairGroup {
+			c.launchShared(r, k, a)
+		} else {
 			launch(r, k, blocks(c.q.params, 1<<31-1).of(threads), a)
 		}
 	})
@@ -166,7 +155,7 @@ func buildDynamicQuantize(p *Problem, to *Program) error {
 var groupKinds = []struct {
 	name          string
 	each, threads int64
-}{{"short", 1, shortGroup}, {"few", 4, 256}, {"many", 16, 256}, {"long", 16, 512}}
+}{{"short", 1, shortGroup}, {"pair", 4, pairGroup / 4}, {"few", 4, 256}, {"many", 16, 256}, {"long", 16, 512}}
 
 // groupKind is the kernel that quantizes groups of some packs, if there is one, and its
 // threads.
@@ -190,5 +179,5 @@ func dynamicKernels() (names []string) {
 // choosing lists the kernels of choose_qparams.
 func choosing() []string {
 	names := forTypes("choose_qparams", floats)
-	return append(columnNames(names), withSuffixes(names, []string{"_pieces", "_columns_fold"})...)
+	return append(columnNames(names), withSuffixes(names, []string{"_pair", "_pieces", "_columns_fold"})...)
 }

@@ -30,16 +30,13 @@ template <class X> struct ChooseQParams {
   }
 };
 
-// Groups as dynamic.cuh's: a warp or, where a piece is more than it takes, a block has a
-// piece of one, or all of it. A warp's packs lie side by side, at distances that are known.
+// Longer groups: a block has a piece of one, or all of it; each warp's packs lie side by side,
+// at distances that are known.
 template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename KeyOf<X>::type (*shared)[32]) {
   const Stripe &s = a.stripe;
-  const i32 each = 4, V = 16 / sizeof(X);
-  const bool single = s.log_threads == 5; // warps, each with a piece
-  const i32 step = each * (single ? 32 : (i32)blockDim.x),
-            self = (single ? 0 : threadIdx.x / 32 * (each * 32)) + threadIdx.x % 32;
-  const u32 n = single ? warp_number() : blockIdx.x, c = s.blocks == 1 ? n : n / (u32)s.blocks;
-  if (c >= (u32)s.reductions) return;
+  const i32 each = 4, V = 16 / sizeof(X), step = each * (i32)blockDim.x,
+            self = threadIdx.x / 32 * (each * 32) + threadIdx.x % 32;
+  const u32 n = blockIdx.x, c = s.blocks == 1 ? n : n / (u32)s.blocks;
   const i64 start = (n - c * (u32)s.blocks) * s.block, rest = s.longest - start;
   const Quad *from = &quad_at(a.x, (c * s.longest + start) / V + self);
   Ends<X> ends;
@@ -59,10 +56,7 @@ template <class X> DEVICE void choose_pieces(const QuantSumArgs &a, typename Key
       }
     }
   }
-  if (single)
-    ends.fold(32);
-  else
-    ends.fold_block(shared);
+  ends.fold_block(shared);
   if (self != 0) return;
   if (s.blocks == 1)
     ends.choice(a).store(a, c);
@@ -144,7 +138,8 @@ template <class X> DEVICE void choose_columns_fold(const QuantSumArgs &a) {
   ROWS_KERNELS(choose_qparams_##X, ChooseQParams<X>, 16 / sizeof(X), 4)                            \
   KERNEL(choose_qparams_##X##_column, QuantSumArgs) { stripe_columns<ChooseQParams<X>, 1, 8>(a); } \
   KERNEL(choose_qparams_##X##_lanes, QuantSumArgs) { stripe_lanes_fold<ChooseQParams<X>>(a); }     \
-  KERNEL(choose_qparams_##X##_short, QuantSumArgs) { choose_short<X, NoCodes, 4>(a); }             \
+  KERNEL(choose_qparams_##X##_short, QuantSumArgs) { choose_short<X, NoCodes, 4, 1>(a); }          \
+  KERNEL_FIT(choose_qparams_##X##_pair, QuantSumArgs, 5) { choose_short<X, NoCodes, 2, 4>(a); }    \
   KERNEL_FIT(choose_qparams_##X##_columns, QuantSumArgs, 4) {                                      \
     __shared__ ColumnKeys<X> shared;                                                               \
     choose_columns<X>(a, shared);                                                                  \

@@ -63,40 +63,41 @@ struct Coder {
   template <class P> static DEVICE void store(u8 *to, const P &p) { *(P *)to = p; }
 };
 
-// The packs of a thread that are of count numbers, by of them apart and step packs in memory;
-// lend(e) is what codes pack e.
-template <class X, class C, i32 EACH> struct Packs {
-  static constexpr i32 V = 16 / sizeof(X), bytes = V * C::bits / 8;
+// A lane's packs: of TURNS groups, side groups apart, PER packs each, 32 packs apart; left of
+// a group's packs begin at the first, groups of all groups. lend(t) codes turn t's group.
+template <class X, class C, i32 TURNS, i32 PER> struct Packs {
+  static constexpr i32 V = 16 / sizeof(X), bytes = V * C::bits / 8, EACH = TURNS * PER;
   const Quad *from;
   u8 *to;
-  i32 step, by, count;
+  i32 side, groups, left, step; // step: packs from a turn to the next
   Quad in[EACH];
 
   DEVICE Packs(const QuantSumArgs &a, i64 first) : from(&quad_at(a.x, first)), to((u8 *)a.dx.data + first * bytes) {}
-  DEVICE bool has(i32 e) const { return e * by < count; }
+  DEVICE bool has(i32 e) const { return e / PER * side < groups && e % PER * 32 < left; }
+  DEVICE i32 offset(i32 e) const { return e / PER * step + e % PER * 32; }
   DEVICE void load() {
 #pragma unroll
-    for (i32 e = 0; e < EACH; e++) in[e] = has(e) ? from[e * step] : Quad{};
+    for (i32 e = 0; e < EACH; e++) in[e] = has(e) ? from[offset(e)] : Quad{};
   }
   template <bool NEAR, class Lend> DEVICE void put(Lend lend) const {
 #pragma unroll
     for (i32 e = 0; e < EACH; e++) {
-      const Coder p = lend(e);
+      const Coder p = lend(e / PER);
       f32 x[V];
       unpack(x, Words<X, V>{in[e]});
-      if (has(e)) p.template put<C, NEAR>(to + e * step * bytes, x);
+      if (has(e)) p.template put<C, NEAR>(to + offset(e) * bytes, x);
     }
   }
   // They are loaded again, so that this is code for one.
   template <class Lend> DEVICE void put_slowly(Lend lend) const {
 #pragma unroll 1
     for (i32 e = 0; e < EACH; e++) {
-      const Coder p = lend(e);
+      const Coder p = lend(e / PER);
       if (!has(e)) continue;
-      const Quad again = from[e * step];
+      const Quad again = from[offset(e)];
       f32 x[V];
       unpack(x, Words<X, V>{again});
-      p.template put_slowly<C>(to + e * step * bytes, x);
+      p.template put_slowly<C>(to + offset(e) * bytes, x);
     }
   }
   template <class Lend> DEVICE void code(bool quick, bool near, Lend lend) const {
@@ -109,27 +110,24 @@ template <class X, class C, i32 EACH> struct Packs {
   }
 };
 
-// Numbers of warps, groups and pieces have 31 bits.
-DEVICE u32 warp_number() { return blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; }
-
-// Groups of up to 32 packs: each has 4 to 32 lanes, of which each has packs of TURNS groups.
-// In the end equal parts of the lanes have the parameters of one each.
-template <class X, class C, i32 TURNS> DEVICE void choose_short(const QuantSumArgs &a) {
+// Groups of up to PER packs for each lane of a warp: 4 to 32 lanes, which have packs of TURNS
+// groups each. In the end equal parts of the lanes have the parameters of one each.
+template <class X, class C, i32 TURNS, i32 PER> DEVICE void choose_short(const QuantSumArgs &a) {
   typedef typename KeyOf<X>::type Key;
-  const u32 log = a.stripe.log_threads, lanes = 1 << log, lane = threadIdx.x % 32, self = lane & (lanes - 1);
+  const u32 log = PER == 1 ? a.stripe.log_threads : 5, lanes = 1 << log, lane = threadIdx.x % 32,
+            self = lane & (lanes - 1);
   const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X)), side = 32 >> log, all = (u32)a.stripe.reductions;
-  const u32 first = warp_number() * (TURNS * side),
-            own = first + (lane >> log); // turn t's group is t * side further on
+  const u32 first = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * (TURNS * side), own = first + (lane >> log);
   if (first >= all) return;
-  const i32 groups = (i32)(all - first < TURNS * side ? all - first : TURNS * side) - (i32)(lane >> log);
-  Packs<X, C, TURNS> packed(a, (i64)own * packs + self);
+  Packs<X, C, TURNS, PER> packed(a, (i64)own * packs + self);
+  packed.side = side;
   packed.step = side * packs;
-  packed.by = side;
-  packed.count = self < packs ? groups : 0;
+  packed.left = (i32)packs - (i32)self;
+  packed.groups = (i32)(all - first < TURNS * side ? all - first : TURNS * side) - (i32)(lane >> log);
   packed.load();
   Ends<X> ends[TURNS];
 #pragma unroll
-  for (i32 t = 0; t < TURNS; t++) ends[t].add(packed.in[t]);
+  for (i32 e = 0; e < TURNS * PER; e++) ends[e / PER].add(packed.in[e]);
   // Lanes exchange the ends of half the groups that they have for those of the others.
 #pragma unroll
   for (i32 half = TURNS / 2, by = lanes / 2; half > 0; half /= 2, by /= 2) {
@@ -147,7 +145,7 @@ template <class X, class C, i32 TURNS> DEVICE void choose_short(const QuantSumAr
   ends[0].fold(lanes / TURNS);
   const u32 turn = self * TURNS >> log;
   const Choice<typename Compute<X>::type> choice = ends[0].choice(a);
-  if ((self & (lanes / TURNS - 1)) == 0 && (i32)(turn * side) < groups) choice.store(a, own + turn * side);
+  if ((self & (lanes / TURNS - 1)) == 0 && (i32)(turn * side) < packed.groups) choice.store(a, own + turn * side);
   if constexpr (C::bits != 0) {
     const Coder coder(a, choice);
     packed.code(!__any_sync(0xffffffffu, !coder.quick), coder.near,
@@ -155,25 +153,19 @@ template <class X, class C, i32 TURNS> DEVICE void choose_short(const QuantSumAr
   }
 }
 
-// Longer groups: a warp has EACH packs for each lane, side by side, and shares a group with
-// the block's others if it takes more than one.
+// Longer groups: a block has one, each warp EACH packs for each lane, side by side.
 template <class X, class C, i32 EACH> DEVICE void quantize_groups(const QuantSumArgs &a, u32 (*shared)[32]) {
-  const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X));
-  const bool one = packs <= EACH * 32;
-  const u32 group = one ? warp_number() : blockIdx.x;
-  if (group >= (u32)a.stripe.reductions) return;
-  const u32 self = (one ? 0 : threadIdx.x / 32 * (EACH * 32)) + threadIdx.x % 32;
-  Packs<X, C, EACH> packed(a, (i64)group * packs + self);
-  packed.step = packed.by = 32;
-  packed.count = (i32)packs - (i32)self;
+  const u32 packs = (u32)a.stripe.longest / (16 / (u32)sizeof(X)), group = blockIdx.x;
+  const u32 self = threadIdx.x / 32 * (EACH * 32) + threadIdx.x % 32;
+  Packs<X, C, 1, EACH> packed(a, (i64)group * packs + self);
+  packed.side = packed.step = 0;
+  packed.groups = 1;
+  packed.left = (i32)packs - (i32)self;
   packed.load();
   Ends<X> ends;
 #pragma unroll
   for (i32 e = 0; e < EACH; e++) ends.add(packed.in[e]);
-  if (one)
-    ends.fold(32);
-  else
-    ends.fold_block(shared);
+  ends.fold_block(shared);
   const Choice<f32> choice = ends.choice(a);
   const Coder coder(a, choice);
   packed.code(coder.quick, coder.near, [&](i32) { return coder; });
