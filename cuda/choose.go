@@ -108,12 +108,12 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 		})
 	case c.columns():
 		tiles := (c.q.params/c.size + 31) / 32
-		s, partial := c.cut(to, pieceOf(c.longest, tiles, 1024, 32))
+		s, partial := c.cut(to, pieceOf(c.longest, tiles, 512, 32))
 		fold := to.kernel("%s_columns_fold", name)
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
 			launch(r, kernel+columnsPacks, blocks(tiles*s.blocks, 1<<31-1), a)
 			if s.blocks > 1 {
-				launch(r, fold, blocks((c.q.params+63)/64, 1<<31-1).of(64), a)
+				launch(r, fold, blocks((4*c.q.params+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
 			}
 		})
 	}

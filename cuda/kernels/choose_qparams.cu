@@ -124,14 +124,18 @@ template <class X> DEVICE void choose_columns(const QuantSumArgs &a, ColumnKeys<
   }
 }
 
+// Four lanes fold a group's.
 template <class X> DEVICE void choose_columns_fold(const QuantSumArgs &a) {
   const Stripe &s = a.stripe;
-  const i64 c = thread_number();
-  if (c >= s.reductions) return;
+  const i64 c = thread_number() / 4;
   Ends<X> ends;
+  if (c < s.reductions) {
 #pragma unroll 8
-  for (i32 b = 0; b < (i32)s.blocks; b++) ends.join(((const Ends<X> *)s.partial)[b * s.reductions + c]);
-  ends.choice(a).store(a, c);
+    for (i32 b = threadIdx.x % 4; b < (i32)s.blocks; b += 4)
+      ends.join(((const Ends<X> *)s.partial)[b * s.reductions + c]);
+  }
+  ends.fold(4);
+  if (c < s.reductions && threadIdx.x % 4 == 0) ends.choice(a).store(a, c);
 }
 
 #define CHOOSE_QPARAMS(X)                                                                          \

@@ -81,11 +81,14 @@ template <class X, class C, i32 TURNS, i32 PER> struct Packs {
   }
   template <bool NEAR, class Lend> DEVICE void put(Lend lend) const {
 #pragma unroll
-    for (i32 e = 0; e < EACH; e++) {
-      const Coder p = lend(e / PER);
-      f32 x[V];
-      unpack(x, Words<X, V>{in[e]});
-      if (has(e)) p.template put<C, NEAR>(to + offset(e) * bytes, x);
+    for (i32 t = 0; t < TURNS; t++) {
+      const Coder p = lend(t);
+#pragma unroll
+      for (i32 e = t * PER; e < (t + 1) * PER; e++) {
+        f32 x[V];
+        unpack(x, Words<X, V>{in[e]});
+        if (has(e)) p.template put<C, NEAR>(to + offset(e) * bytes, x);
+      }
     }
   }
   // They are loaded again, so that this is code for one.
