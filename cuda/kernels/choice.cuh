@@ -27,6 +27,7 @@ DEVICE u64 join_keys(i32 which, u64 a, u64 b) {
 DEVICE u32 key_of(f32 x) { return bits_of(x); }
 DEVICE u64 key_of(f64 x) { return bits_of(x); }
 template <class X> DEVICE u32 key_of(X x) { return (u32)x.bits << 16; }
+// Back to a number.
 template <class X> DEVICE X number_of(u32 key) { return X{(u16)(key >> 16)}; }
 template <> DEVICE f32 number_of<f32>(u32 key) { return from_bits(key); }
 template <class X> DEVICE X number_of(u64 key) { return from_bits(key); }

@@ -5,6 +5,8 @@
     __shared__ u32 shared[2][32];                          \
     quantize_groups<X, C, EACH>(a, shared);                \
   }
+// How many packs a thread has, and how many blocks fit, as measured: with more blocks, numbers
+// do not stay in registers.
 #define QUANTIZE_DYNAMIC(X, bits, C)                                                         \
   KERNEL(quantize_dynamic_short_##X##_##bits, QuantSumArgs) { choose_short<X, C, 4, 1>(a); } \
   KERNEL(quantize_dynamic_pair_##X##_##bits, QuantSumArgs) { choose_short<X, C, 2, 4>(a); }  \
