@@ -23,9 +23,10 @@ var Ops = []Op{
 	{"fake_quantize_backward", func() []string {
 		return append(forTypes("fake_quantize_backward", floats), columnNames(forTypes("fake_quantize_sums", floats))...)
 	}, buildFakeQuantizeBackward},
-	{"choose_qparams", func() []string { return columnNames(forTypes("choose_qparams", floats)) }, buildChooseQParams},
+	{"choose_qparams", choosing, buildChooseQParams},
 	{"dynamic_quantize", func() []string {
-		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), columnNames(forTypes("choose_qparams", floats))...)
+		names := append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...)
+		return slices.Concat(names, choosing(), dynamicKernels())
 	}, buildDynamicQuantize},
 	{"embedding", func() []string { return append(forTypes("embedding", floats), "embedding_check") }, buildEmbedding},
 	{"embedding_renorm", func() []string {

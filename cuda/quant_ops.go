@@ -141,7 +141,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		aligned := bytes && a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
 		size := int64(1) // how many elements move at once
 		switch {
-		case aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
+		case s.dy >= 0 && aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
 			launchShort(r, kernel, &a.stripe, whole, &a)
 		case columns && a.stripe.plain != 0:
 			if aligned && a.q.params%s.column == 0 {
@@ -230,27 +230,6 @@ func buildFakeQuantizeBackward(p *Problem, to *Program) error {
 func buildDequantizeBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
 	backward(p, to, grouped(p), -1, "dequantize", 1)
-	return nil
-}
-
-func buildChooseQParams(p *Problem, to *Program) error {
-	chooseQParams(p, to, 1, 2)
-	return nil
-}
-
-// chooseQParams chooses the parameters of the first argument; scale and zero are the
-// numbers of theirs.
-func chooseQParams(p *Problem, to *Program, scale, zero int) {
-	to.Compute = p.Types[0].Compute()
-	s := summing{q: grouped(p), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: scale, dz: zero, symmetric: p.Bool("symmetric")}
-	s.row, s.column = packSize(p.Types[0]), packSize(p.Types[0])
-	s.build(p, to, p.Shapes[0], to.columnKernel("choose_qparams"+typeNames(p.Types[0])))
-}
-
-// buildDynamicQuantize chooses parameters, then quantizes with them.
-func buildDynamicQuantize(p *Problem, to *Program) error {
-	chooseQParams(p, to, 2, 3)
-	quantize(p, to, mapping{q: grouped(p), in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
 	return nil
 }
 

@@ -8,18 +8,6 @@ struct PackedArgs {
   Tiles tiles;
 };
 
-// 16 bytes of floats, and their codes.
-template <i32 BYTES> struct Packed;
-template <> struct Packed<1> {
-  typedef u8 Codes;
-};
-template <> struct Packed<2> {
-  typedef u16 Codes;
-};
-template <> struct Packed<4> {
-  typedef u32 Codes;
-};
-
 // A thread makes one byte of codes, or two floats out of one.
 template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
   const i64 bytes = (a.columns + 1) / 2;
@@ -33,29 +21,17 @@ template <class F> DEVICE void each_byte(const PackedArgs &a, i64 first, F f) {
 // A code of u = x / s in four bits.
 template <class T> DEVICE u32 four_bits(const Param<T> &p, T u) { return (u32)(i32)p.code(u) & 15; }
 
-// Codes from words with a code in the last bits of each: the first ones' half bytes are
-// those of even elements.
-template <i32 V> DEVICE u32 pack_halves(const u32 (&w)[V]) {
-  u32 even = w[0], odd = w[1];
-  if constexpr (V >= 4) even = __byte_perm(even, w[2], 0x0040), odd = __byte_perm(odd, w[3], 0x0040);
-  if constexpr (V == 8) {
-    even = __byte_perm(even, __byte_perm(w[4], w[6], 0x0040), 0x5410);
-    odd = __byte_perm(odd, __byte_perm(w[5], w[7], 0x0040), 0x5410);
-  }
-  return (even & 0x0f0f0f0f) | (odd << 4 & 0xf0f0f0f0);
-}
-
 template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
   typedef typename Compute<X>::type T;
   const i32 V = 16 / sizeof(X);
-  typedef typename Packed<V / 2>::Codes Codes;
+  typedef typename HalfPack<V>::type Codes;
   auto run = [&](const Levels<T> &p, i64 k) {
     T x[V];
     u32 code[V];
     load_pack<T, X>(x, a.x, k * V);
 #pragma unroll
     for (i32 j = 0; j < V; j++) code[j] = four_bits(p, p.divide(a.q.reciprocal, x[j]));
-    ((Codes *)a.codes.data)[k] = (Codes)pack_halves(code);
+    ((Codes *)a.codes.data)[k] = pack_halves(code);
   };
   if constexpr (sizeof(T) == 4)
     each_pack<Levels<T>, tile_each, true>(
@@ -66,7 +42,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
           p.prepare(x, in);
 #pragma unroll
           for (i32 j = 0; j < V; j++) code[j] = bits_of(p.level(x[j]) + p.z);
-          ((Codes *)a.codes.data + first)[i] = (Codes)pack_halves(code);
+          ((Codes *)a.codes.data + first)[i] = pack_halves(code);
         },
         run);
   else
@@ -87,7 +63,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
 template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
   typedef typename Compute<Y>::type T;
   const i32 V = 16 / sizeof(Y);
-  typedef typename Packed<V / 2>::Codes Codes;
+  typedef typename HalfPack<V>::type Codes;
   auto run = [&](const Param<T> &p, i64 k) {
     T y[V];
 #pragma unroll

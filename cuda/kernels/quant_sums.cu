@@ -114,48 +114,6 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
   }
 };
 
-// Parameters from the data: the smallest and the largest element and 0; a NaN
-// makes both a NaN. They are exact in any order.
-template <class X> struct ChooseQParams {
-  typedef QuantSumArgs Args;
-  typedef typename Compute<X>::type T;
-  typedef Members Channel;
-  template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
-  template <i32 V> using In = Loaded<X, V>;
-  static constexpr i32 SUMS = 2;
-  static constexpr bool ANY_ORDER = true;
-
-  static DEVICE Members start(const Args &a, i64 c) { return members_of(a.q, c); }
-  static DEVICE void ready(const Args &, i64, Members &) {}
-  static DEVICE void take(Members &, const Members &, i32) {}
-  template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
-    In<V> in;
-    in.template load<PLAIN>(a.x, at);
-    return in;
-  }
-  template <i32 V, bool PLAIN, i32 C, i32 W>
-  static DEVICE void add(const Args &, const Members (&)[C], i64, const In<V> &in, T (&ends)[2][W]) {
-    T x[V];
-    in.unpack(x);
-#pragma unroll
-    for (i32 j = 0; j < V; j++) {
-      for (i32 k = 0; k < 2; k++) ends[k][j % W] = join(k, ends[k][j % W], x[j]);
-    }
-  }
-  static DEVICE T join(i32 which, T kept, T other) {
-    bool better = which == 0 ? other < kept : other > kept;
-    return better || other != other ? other : kept;
-  }
-  static DEVICE void finish(const Args &a, i64 c, const T (&ends)[2]) {
-    T lo = ends[0], hi = ends[1], qmin = (T)a.q.lo, qmax = (T)a.q.hi;
-    T largest = -lo > hi || lo != lo ? -lo : hi;
-    T s = a.symmetric ? largest / qmax : (hi - lo) / (qmax - qmin);
-    if (s == 0) s = 1;
-    set_any(a.ds, c, s);
-    if (a.dz.dtype != none_) set_any(a.dz, c, a.symmetric ? (T)0 : round_zero(qmin - lo / s, qmin, qmax));
-  }
-};
-
 // What moves at once and how many steps ahead, as measured: 8 bytes
 // of long rows, and pairs of columns, keep more threads busy than 16.
 template <class S> constexpr i32 whole_pack = 16 / sizeof(S);
@@ -167,7 +125,6 @@ template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
   KERNEL(name##_short, Job::Args) { stripe_short<Job, whole_pack<X>>(a); }
 #define QUANT_SUMS(X)                                                                   \
   QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, X, half_pack<X>, 8, 2, 16) \
-  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X, whole_pack<X>, 4, 2, 16)     \
-  QUANT_SUMS_OF(choose_qparams_##X, ChooseQParams<X>, X, whole_pack<X>, 4, whole_pack<X>, 4)
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X, whole_pack<X>, 4, 2, 16)
 
 EACH_FLOAT(QUANT_SUMS)

@@ -28,7 +28,7 @@ _GROUPINGS = {
 def _define(name: str) -> tuple[Op, Op]:
     schema, attribute, shape = _GROUPINGS[name]
     plan = GRANULARITIES[name].plan
-    parameters = (f"scale = {shape} : parameter", f"zero_point = {shape} : int32 if !symmetric")
+    parameters = f"scale = {shape} : parameter", f"zero_point = {shape} : int32"
     choose = Op(
         f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True)"
         " -> (Tensor, Tensor)",
@@ -44,7 +44,8 @@ def _define(name: str) -> tuple[Op, Op]:
         "x[]",
         f"{attribute}qmin:i qmax:i dtype:d symmetric:b",
         "q = x : dtype",
-        *parameters,
+        parameters[0],
+        parameters[1] + " if !symmetric",
     )
     for op in (choose, dynamic):
         op.constant()
@@ -62,7 +63,7 @@ def _vmap(op: Op, name: str) -> None:
         if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
         y = op.raw(folded, *attributes)
-        return y, (*[0] * (len(y) - 1), None if attributes[-1] else 0)
+        return y, tuple(None if output is None else 0 for output in y)
 
     register(op, rule)
 
@@ -118,8 +119,7 @@ def _choose(
 
 def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bounds: int) -> tuple[Tensor, Tensor]:
     """Scale and zero point by the plan, for codes of any range."""
-    scale, zero_point = _OPS[name][0](x.detach(), *where, *bounds, symmetric)
-    return scale, torch.zeros_like(scale, dtype=torch.int32) if symmetric else zero_point
+    return _OPS[name][0](x.detach(), *where, *bounds, symmetric)
 
 
 def choose_qparams_per_tensor(

@@ -1,0 +1,183 @@
+package cuda
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// choice is an op that chooses the parameters of the groups of its first argument, and may
+// quantize with them in the same pass.
+type choice struct {
+	q                  quantArgs
+	longest            int64 // elements of the longest group
+	size               int64 // elements of a pack
+	codes, scale, zero int   // numbers of arguments; codes is 0 where there are none
+	symmetric          bool
+}
+
+func choiceOf(p *Problem, codes, scale, zero int) choice {
+	q := grouped(p)
+	return choice{q, q.longest(p.Shapes[0], p.Block), packSize(p.Types[0]), codes, scale, zero, p.Bool("symmetric")}
+}
+
+// follow reports whether groups are runs of whole packs that follow one another.
+func (c *choice) follow() bool {
+	q := &c.q
+	return q.n > 0 && q.params < 1<<31 && q.moves(c.size) && q.inner*q.rows == q.n && q.inner%q.group == 0
+}
+
+// columns reports whether groups have an element each of every row of memory, whose rows are
+// of whole packs.
+func (c *choice) columns() bool {
+	q := &c.q
+	return q.dims == 0 && q.group == 1 && q.n > q.params && q.params < 1<<31 && q.params%c.size == 0
+}
+
+// instead adds a step that runs kernels which want packs, in the place of what the program has
+// so far where that has packs only; s describes the groups' pieces.
+func (c choice) instead(to *Program, s stripeArgs, partial int64, step func(r *run, a *quantSumArgs)) {
+	before := to.run
+	to.run = func(r *run) {
+		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric)}
+		a.x, a.ds = tensorOf(&r.args[0]), tensorOf(&r.args[c.scale])
+		if r.args[c.zero].Present() {
+			a.dz = tensorOf(&r.args[c.zero])
+		}
+		if c.codes > 0 {
+			a.dx = tensorOf(&r.args[c.codes])
+		}
+		if a.x.rank != 0 || a.dx.rank != 0 {
+			before(r)
+			return
+		}
+		a.stripe.locate(r, partial)
+		step(r, &a)
+	}
+}
+
+// whole describes groups that are not cut into pieces.
+func (c *choice) whole() stripeArgs {
+	return stripeArgs{reductions: c.q.params, longest: c.longest, block: c.longest, blocks: 1, logThreads: logWarp}
+}
+
+// cut describes groups in pieces of so many elements and reserves what those need.
+func (c *choice) cut(to *Program, piece int64) (s stripeArgs, partial int64) {
+	s = c.whole()
+	if piece < c.longest {
+		s.block, s.blocks = piece, (c.longest+piece-1)/piece
+		partial = to.reserve(2 * s.reductions * s.blocks * to.Compute.Size())
+	}
+	return s, partial
+}
+
+// Groups of so many packs share warps, those of up to the second two by two.
+const shortGroup, pairGroup = 32, 128
+
+// launchShared runs a kernel of groups that share warps.
+func (c *choice) launchShared(r *run, kernel int, a *quantSumArgs) {
+	turns := int64(2) // groups that a lane has packs of, as in the kernels
+	if packs := c.longest / c.size; packs <= shortGroup {
+		turns, a.stripe.logThreads = 4, max(2, logOf(packs))
+	}
+	warps := (c.q.params<<a.stripe.logThreads + turns<<logWarp - 1) / (turns << logWarp)
+	launch(r, kernel, blocks((warps<<logWarp+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
+}
+
+func buildChooseQParams(p *Problem, to *Program) error {
+	chooseQParams(p, to, choiceOf(p, 0, 1, 2))
+	return nil
+}
+
+func chooseQParams(p *Problem, to *Program, c choice) {
+	to.Compute = p.Types[0].Compute()
+	name := "choose_qparams" + typeNames(p.Types[0])
+	kernel := to.columnKernel(name)
+	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, row: c.size, column: 1}
+	s.build(p, to, p.Shapes[0], kernel)
+	c.codes = 0
+	switch packs := c.longest / c.size; {
+	case c.follow() && packs <= pairGroup:
+		shared := kernel + shortRows
+		if packs > shortGroup {
+			shared = to.kernel("%s_pair", name)
+		}
+		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) { c.launchShared(r, shared, a) })
+	case c.follow():
+		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
+		pieces, threads := to.kernel("%s_pieces", name), min((packs+pairGroup-1)/pairGroup<<logWarp, blockThreads)
+		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
+			launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1).of(threads), a)
+			launchFold(r, kernel+rowsFold, &a.stripe, a)
+		})
+	case c.columns():
+		tiles := (c.q.params/c.size + 31) / 32
+		s, partial := c.cut(to, pieceOf(c.longest, tiles, 512, 32))
+		fold := to.kernel("%s_columns_fold", name)
+		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
+			launch(r, kernel+columnsPacks, blocks(tiles*s.blocks, 1<<31-1), a)
+			if s.blocks > 1 {
+				launch(r, fold, blocks((4*c.q.params+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
+			}
+		})
+	}
+}
+
+// pieceOf says how long the pieces are of each of count groups: whole units, and up to many
+// pieces in all where groups are fewer, which fill a GPU and fold in one go.
+func pieceOf(longest, count, many, unit int64) int64 {
+	pieces := max(1, many/count)
+	return ((longest+pieces-1)/pieces + unit - 1) / unit * unit
+}
+
+// buildDynamicQuantize chooses parameters, then quantizes with them: at once where a
+// block's registers hold a group.
+func buildDynamicQuantize(p *Problem, to *Program) error {
+	c := choiceOf(p, 1, 2, 3)
+	chooseQParams(p, to, c)
+	quantize(p, to, mapping{q: c.q, in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
+	_, bits := p.Types[1].DLPack()
+	kind, threads := groupKind(c.longest / c.size)
+	if kind == "" || bits > 8 || p.Types[0] == tensor.F64 || !c.follow() {
+		return nil
+	}
+	if bits < 8 && p.Shapes[0][len(p.Shapes[0])-1]%2 != 0 { // rows of codes do not follow one another
+		return nil
+	}
+	k := to.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
+	c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
+		if c.longest/c.size <= pairGroup {
+			c.launchShared(r, k, a)
+		} else {
+			launch(r, k, blocks(c.q.params, 1<<31-1).of(threads), a)
+		}
+	})
+	return nil
+}
+
+// groupKinds are the kernels of quantize_dynamic.cu: a thread's packs, and the most threads.
+var groupKinds = []struct {
+	name          string
+	each, threads int64
+}{{"short", 1, shortGroup}, {"pair", 4, pairGroup / 4}, {"few", 4, 256}, {"many", 16, 256}, {"long", 16, 512}}
+
+// groupKind is the kernel that quantizes groups of some packs, if there is one, and its
+// threads.
+func groupKind(packs int64) (name string, threads int64) {
+	for _, k := range groupKinds {
+		if packs <= k.each*k.threads {
+			return k.name, (packs + k.each<<logWarp - 1) / (k.each << logWarp) << logWarp
+		}
+	}
+	return "", 0
+}
+
+// dynamicKernels lists what quantizes in the same pass.
+func dynamicKernels() (names []string) {
+	for _, k := range groupKinds {
+		names = append(names, forTypes("quantize_dynamic_"+k.name, []tensor.DType{tensor.F32, tensor.F16, tensor.BF16})...)
+	}
+	return withSuffixes(names, []string{"_4", "_8"})
+}
+
+// choosing lists the kernels of choose_qparams.
+func choosing() []string {
+	names := forTypes("choose_qparams", floats)
+	return append(columnNames(names), withSuffixes(names, []string{"_pair", "_pieces", "_columns_fold"})...)
+}
