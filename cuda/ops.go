@@ -56,7 +56,7 @@ var Ops = []Op{
 		return append(append(inputKernels("double"), forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
-	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
+	{"affine_grid_backward", func() []string { return laneNames(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
 	{"weight_only_linear", func() []string {
 		names := withFold(forTypes("weight_only_linear", floats))
 		return append(names, forShapes("weight_%s", weightShapes)...)

@@ -142,7 +142,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		size := int64(1) // how many elements move at once
 		switch {
 		case aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
-			launchShort(r, kernel, &a.stripe, whole, &a)
+			launchShort(r, kernel, &a.stripe, &a)
 		case columns && a.stripe.plain != 0:
 			if aligned && a.q.params%s.column == 0 {
 				size = s.column

@@ -9,6 +9,7 @@ import (
 var (
 	rowKernels    = []string{"", "_fold", "_packs"}
 	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes", "_short"}
+	laneKernels   = []string{"", "_fold", "_lanes"} // of one that leaves lanes' sums
 )
 
 const (
@@ -39,6 +40,7 @@ func (to *Program) suffixed(name string, suffixes []string) (first int) {
 // rowNames and columnNames list the kernels of reductions.
 func rowNames(names []string) []string    { return withSuffixes(names, rowKernels) }
 func columnNames(names []string) []string { return withSuffixes(names, columnKernels) }
+func laneNames(names []string) []string   { return withSuffixes(names, laneKernels) }
 
 func withSuffixes(names, suffixes []string) (all []string) {
 	for _, n := range names {
@@ -102,15 +104,19 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	s.locate(r, partial)
 	g := blocks((s.reductions/size*s.blocks*stripeLanes+rowThreads-1)/rowThreads, 1<<20)
 	launch(r, kernel+k, g.of(rowThreads), args)
-	launch(r, kernel+columnsFold, threads((s.reductions+3)/4*s.blocks*32), args)
-	launchFold(r, kernel+rowsFold, s, args)
+	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
+}
+
+// launchLanes folds what lanes of reductions have, then their blocks.
+func launchLanes[A any](r *run, kernel, fold int, s *stripeArgs, args *A) {
+	launch(r, kernel, threads((s.reductions+3)/4*s.blocks*32), args)
+	launchFold(r, fold, s, args)
 }
 
 // shortRow is the length of launchShort's longest reductions.
 const shortRow = 4 * stripeLanes
 
 // launchShort is launchRows for short reductions that follow one another.
-func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {
-	s.shareThreads(size)
+func launchShort[A any](r *run, kernel int, s *stripeArgs, args *A) {
 	launch(r, kernel+shortRows, threads((s.reductions+31)/32*32), args)
 }

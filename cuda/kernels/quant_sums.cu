@@ -15,7 +15,7 @@ template <class F, class P> struct QuantSums : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &a, i64 c, Channel &ch) { ch.p.load(a.q, c); }
-  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p = from_lane(from.p, lane); }
+  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p.take(from.p, lane); }
 };
 
 // Fake-quantize with learned parameters: dx = inside ? dy : +0, and the sums
@@ -43,17 +43,20 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
     Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
     bool quick = true;
 #pragma unroll
-    for (i32 j = 0; j < V; j++) quick = quick && ch[C == 1 ? 0 : j].p.quick(x[j]);
+    for (i32 j = 0; j < V; j++) quick = quick & ch[C == 1 ? 0 : j].p.usual(x[j]);
+    if (!quick) {
+      quick = true;
+#pragma unroll
+      for (i32 j = 0; j < V; j++) quick = quick & ch[C == 1 ? 0 : j].p.exact(x[j]);
+    }
     if (quick) {
 #pragma unroll
       for (i32 j = 0; j < V; j++) {
-        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
-        T u, r = p.quick_step(x[j], u), first = p.lo - p.z, last = p.hi - p.z;
-        bool below = r<first, above = r> last;
-        T d = x[j] == x[j] ? dy[j] : (T)0;
-        sums[0][j] += d * (below ? first : above ? last : r - u);
-        if (below || above) sums[1][j] += d;
-        dx.v[j] = below || above ? X{} : in.dy[j];
+        T e;
+        bool inside = ch[C == 1 ? 0 : j].p.error(x[j], e);
+        sums[0][j] += dy[j] * e;
+        if (!inside) sums[1][j] += dy[j];
+        dx.v[j] = inside ? in.dy[j] : X{};
       }
     } else {
 #pragma unroll
@@ -77,8 +80,8 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
 };
 
 // Dequantize: dq = dy * s, ds = sum(dy * (q - z)), dz = 0 - s * sum(dy).
-template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> {
-  typedef QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> Base;
+template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, Lent<typename Compute<Y>::type>> {
+  typedef QuantSums<typename Compute<Y>::type, Lent<typename Compute<Y>::type>> Base;
   typedef typename Base::T T;
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;

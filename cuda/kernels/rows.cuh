@@ -223,6 +223,11 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
   }
 }
 
+// Folds what jobs leave in s.lanes.
+#define LANES_KERNELS(name, Job) \
+  STRIPE_FOLD(name, Job)         \
+  KERNEL(name##_lanes, Job::Args) { stripe_lanes_fold<Job>(a); }
+
 // Declares a job's entry points: V elements move at once, and are asked for AHEAD
 // steps ahead.
 #define ROWS_KERNELS(name, Job, V, AHEAD)                                                                          \
