@@ -138,6 +138,9 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
 		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
+		if a.stripe.plain != 0 && (a.q.n == a.q.rows*a.q.inner || a.q.moves(rowSpan)) {
+			a.stripe.plain = 2
+		}
 		aligned := bytes && a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
 		size := int64(1) // how many elements move at once
 		switch {

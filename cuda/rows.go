@@ -76,7 +76,10 @@ func packedRows(columns int64, d tensor.DType, tensors ...*tensorArg) int64 {
 	return size
 }
 
-const rowThreads = 128
+const (
+	rowThreads = 128
+	rowSpan    = 512 // row_span
+)
 
 // launchRows runs a reduction by rows, size elements at a time.
 func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, args *A) {

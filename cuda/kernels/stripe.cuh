@@ -21,7 +21,7 @@ struct Stripe {
   i64 block; // positions of a block: stripe_block, but where join has no order
   void *partial; // [reductions][blocks][SUMS], where blocks > 1
   i32 log_channels; // of the number of reductions per tile
-  i32 plain; // of rows.cuh: tensors are compact, and positions lie in runs
+  i32 plain; // of rows.cuh: 1: tensors are compact, and positions lie in runs; 2: of whole spans, or in one
   void *lanes; // [blocks][lanes][reductions][SUMS], for rows.cuh's columns
   i32 log_threads, pad; // of the number of threads that share a reduction in its rows
 };
