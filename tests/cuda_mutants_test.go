@@ -11,7 +11,7 @@ const second = "grid_sample_double_backward grad_output=f32[1,3,4,4,4] input=f32
 
 // mutants are mistakes that the comparison must find.
 var mutants = []struct{ file, from, to, unit, text string }{
-	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-128 qmax=127"},
+	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=f32 grad_scale=f32 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "q.reciprocal ? 0 : inverse", "0", "quantize", "quantize_per_token x=f32[20,520] q=s8 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "return sum != sum;", "return false;", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "exponent > normal ? exponent : normal", "exponent", "quantize", "quantize_per_token x=f32[20,520] zero_point=none q=f8e4m3 qmin=-448 qmax=448"},
@@ -22,8 +22,13 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"quant_quick.cuh", "code_bias<s8> = 128", "code_bias<s8> = 0", "dequantize", "dequantize_per_token q=s8[20,60] y=f32 qmin=-128 qmax=127"},
 	{"quant_quick.cuh", "(top & 1u << 31)", "0", "dequantize", "dequantize_per_token q=f8e4m3[20,60] y=f32 zero_point=none qmin=-448 qmax=448"},
 	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-448 qmax=448 code=f8e4m3"},
-	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "affine_grid", "affine_grid_backward grad_grid=f32[2,50,60,2]"},
-	{"quant_sums.cuh", "u = fma_(fma_(-s, u, x), step, u);", "", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-8 qmax=7"},
+	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "weight_only_linear", "weight_only_linear x=f32[3,3000] weight=s8[3,3000] group_size=15"},
+	{"affine_grid.cu", "load();\n      __syncthreads();", "load();", "affine_grid", "affine_grid_backward grad_grid=f32[2,50,60,2]"},
+	{"affine_grid.cu", "u + 1 < each ? one : rest", "one", "affine_grid", "affine_grid_backward grad_grid=f32[2,150,60,2]"},
+	{"affine_grid.cu", "fma_(fma_(-by, u, n), inverse, u)", "u", "affine_grid", "affine_grid_backward grad_grid=f32[2,3,40,61,3]"},
+	{"quant_sums.cuh", "first = lo - z", "first = lo", "quant_sums", "fake_quantize_per_group_backward grad_output=f32[40,128] zero_point=f32 grad_scale=f32 group_size=128 qmin=-8 qmax=7"},
+	{"quant_sums.cuh", "usual(x) || (x == 0 && small == small)", "true", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
+	{"quant_quick.cuh", "return fma_(fma_(-s, u, x), step, u);", "return u;", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-8 qmax=7"},
 	{"quant_sums.cuh", "place += m.pitch - m.width;", "", "quant_sums", "fake_quantize_per_channel_backward grad_output=f32[4,3,68] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
 	{"rows.cuh", "sums[u % turns])", "sums[0])", "quant_sums", "dequantize_per_token_backward grad_output=f32[20,301] grad_scale=f32 qmin=-8 qmax=7"},
 	{"rows.cuh", "by = W / 2; by > 0; by /= 2", "by = 1; by < W; by *= 2", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
