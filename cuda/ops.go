@@ -17,11 +17,11 @@ var Ops = []Op{
 		return append(forTypes("dequantize", anyCodes, floats), forTypes("dequantize_packed", floats)...)
 	}, buildDequantize},
 	{"dequantize_backward", func() []string {
-		return append(forTypes("dequantize_backward", floats), columnNames(forTypes("dequantize_sums", floats))...)
+		return append(forTypes("dequantize_backward", floats), sumNames(forTypes("dequantize_sums", floats))...)
 	}, buildDequantizeBackward},
 	{"fake_quantize", func() []string { return forTypes("fake_quantize", floats) }, buildFakeQuantize},
 	{"fake_quantize_backward", func() []string {
-		return append(forTypes("fake_quantize_backward", floats), columnNames(forTypes("fake_quantize_sums", floats))...)
+		return append(forTypes("fake_quantize_backward", floats), sumNames(forTypes("fake_quantize_sums", floats))...)
 	}, buildFakeQuantizeBackward},
 	{"choose_qparams", func() []string { return columnNames(forTypes("choose_qparams", floats)) }, buildChooseQParams},
 	{"dynamic_quantize", func() []string {

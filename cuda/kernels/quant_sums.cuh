@@ -168,7 +168,7 @@ DEVICE f32 code_less_zero(const QuantSumArgs &a, f32 q, f32 z) {
 DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
 
 // V codes of a byte, or of half of one, or none, as they lie in memory.
-template <class T, i32 V> struct Codes {
+template <class T, i32 V, bool WHOLE> struct Codes {
   Loaded<u8, V> bytes;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
@@ -183,13 +183,7 @@ template <class T, i32 V> struct Codes {
   // The codes less the zero points z(j).
   template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
     const i32 dtype = a.x.dtype;
-    if (dtype == s8_ || dtype == u8_) { // from 2^23 on the last bits of an f32 are a whole number
-      const u32 flip = dtype == s8_ ? 0x80808080 : 0;
-      const f32 unit = 1 << 23, zero = unit + (dtype == s8_ ? 128 : 0);
-      each(q, [&](i32 j) {
-        return (T)(from_bits(__byte_perm(bytes.bits.w[j / 4] ^ flip, bits_of(unit), 0x7440 + j % 4)) - zero);
-      });
-    } else if (dtype == s4_ || dtype == u4_)
+    if (dtype == s4_ || dtype == u4_)
       each(q, [&](i32 j) { return (T)nibble(bytes[j / 2], j % 2, dtype); });
     else
       each(q,
@@ -203,8 +197,24 @@ template <class T, i32 V> struct Codes {
   }
 };
 
+// Whole numbers of a byte: from 2^23 on the last bits of an f32 are one.
+template <class T, i32 V> struct Codes<T, V, true> {
+  Loaded<u8, V> bytes;
+
+  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { bytes.template load<PLAIN>(a.x, at); }
+  template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
+    const bool negative = a.x.dtype == s8_;
+    const f32 unit = 1 << 23, zero = unit + (negative ? 128 : 0);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      u32 word = bytes.bits.w[j / 4] ^ (negative ? 0x80808080 : 0);
+      q[j] = (T)(from_bits(__byte_perm(word, bits_of(unit), 0x7440 + j % 4)) - zero) - z(j);
+    }
+  }
+};
+
 // A code of any type: of i32 its bits, where T does not hold it.
-template <class T> struct Codes<T, 1> {
+template <class T> struct Codes<T, 1, false> {
   T code;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { code = code_at<PLAIN, T>(a, at); }

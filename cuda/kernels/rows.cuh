@@ -140,10 +140,7 @@ template <class Job, i32 V, bool PLAIN, i32 AHEAD, i32 SPAN = 1> DEVICE void str
     T total[S];
 #pragma unroll
     for (i32 k = 0; k < S; k++) total[k] = sums[0][k][0];
-    if (s.blocks == 1)
-      Job::finish(a, c, total);
-    else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
+    put_sums<Job>(a, c, block, total);
   }
 }
 
@@ -220,10 +217,7 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
         total[k] = Job::join(k, total[k], __shfl_down_sync(0xffffffffu, total[k], half));
     }
     if (c >= s.reductions || lane != 0) continue;
-    if (s.blocks == 1)
-      Job::finish(a, c, total);
-    else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
+    put_sums<Job>(a, c, block, total);
   }
 }
 
