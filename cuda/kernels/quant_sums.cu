@@ -183,7 +183,7 @@ template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
 #define SUM_KERNEL(name, Job, call) \
   KERNEL(name, Job::Args) { EACH_KIND(Job, call) }
 #define FEW_KERNEL(name, Job, V, COLUMNS)                    \
-  KERNEL_FIT(name, Job::Args, 3) {                           \
+  KERNEL_FIT(name, Job::Args, sizeof(Job::T) > 4 ? 2 : 3) {  \
     __shared__ FewTerms<Job::T, Job::SUMS> terms;            \
     EACH_KIND(Job, (stripe_few<Kind, V, COLUMNS>(a, terms))) \
   }
