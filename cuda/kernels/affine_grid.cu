@@ -117,6 +117,7 @@ template <class S, i32 D> DEVICE void affine_sums(const AffineArgs &a, AffineTil
   Axis<T> axis[D];
 #pragma unroll
   for (i32 d = 0; d < D; d++) axis[d].set(a.size[d], a.align_corners);
+  const i64 apart = a.grid.rank == 0 ? 1 : a.grid.stride[a.grid.rank - 1]; // coordinates of a position
   const Steps<D> one(axis, stripe_lanes), rest(axis, turn - (each - 1) * stripe_lanes);
   for (i64 w = blockIdx.x; w < a.n * a.stripe.blocks * parts; w += gridDim.x) {
     const i64 image = div_(w / parts, a.stripe.blocks), block = w / parts - image * a.stripe.blocks;
@@ -136,7 +137,8 @@ template <class S, i32 D> DEVICE void affine_sums(const AffineArgs &a, AffineTil
           Pack<S, 2> v = *(const Pack<S, 2> *)((const S *)a.grid.data + at);
           for (i32 d = 0; d < 2; d++) in[u][d] = v.v[d];
         } else {
-          for (i32 d = 0; d < D; d++) in[u][d] = element<S>(a.grid, at + d);
+          const S *v = (const S *)a.grid.data + offset_of(a.grid, at);
+          for (i32 d = 0; d < D; d++) in[u][d] = v[d * apart];
         }
       }
     };
