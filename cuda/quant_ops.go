@@ -153,7 +153,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 				size = s.column
 			}
 			launchColumns(r, kernel, &a.stripe, partial, lanes, size, &a)
-		case aligned && s.dy >= 0 && a.stripe.few() && a.q.moves(whole):
+		case aligned && s.dy >= 0 && a.stripe.few() && a.q.moves(min(whole, 4)):
 			launchFew(r, kernel, &a.stripe, partial, &a)
 		default:
 			if aligned && a.q.moves(s.row) {

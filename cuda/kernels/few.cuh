@@ -1,14 +1,18 @@
 // Stripe order of reductions that are long, and too few to keep a GPU busy with a thread
 // or half of one for each lane: all threads of a block make terms, V neighbours at a
 // time, and then one adds those of a chain. A block's chains are the lanes of a reduction
-// or, of columns, one lane of 64 reductions that are neighbours in memory.
+// or, of columns, one lane of 64 reductions that are neighbours in memory. Turns have
+// registers and shared memory of two sets: a thread asks two turns ahead, and makes terms
+// while others add the last turn's.
 #pragma once
 #include "rows.cuh"
 
-const i32 few_steps = 32, few_chains = stripe_lanes; // terms of a sum that are made at once
+const i32 few_chains = stripe_lanes;
 
-template <class T, i32 S> struct FewTerms {
-  T terms[S][few_steps][few_chains];
+// EACH: how often a thread makes V terms in a turn.
+template <class T, i32 S, i32 V, i32 EACH> struct FewTerms {
+  static constexpr i32 high = stripe_threads / (few_chains / V), steps = EACH * high;
+  T terms[2][S][steps][few_chains];
 };
 
 // A Walk of columns.
@@ -20,11 +24,12 @@ template <i32 STEP> struct ColumnWalk {
   DEVICE void next() { place += stride; }
 };
 
-template <class Job, i32 V, bool COLUMNS>
-DEVICE void stripe_few(const typename Job::Args &a, FewTerms<typename Job::T, Job::SUMS> &t) {
+template <class Job, i32 V, i32 EACH, bool COLUMNS>
+DEVICE void stripe_few(const typename Job::Args &a, FewTerms<typename Job::T, Job::SUMS, V, EACH> &t) {
   typedef typename Job::T T;
+  typedef FewTerms<T, Job::SUMS, V, EACH> Terms;
   typedef typename Job::template In<V> In;
-  const i32 S = Job::SUMS, wide = few_chains / V, high = stripe_threads / wide, each = few_steps / high;
+  const i32 S = Job::SUMS, wide = few_chains / V, high = Terms::high, steps = Terms::steps, turn = steps * stripe_lanes;
   const i32 x = threadIdx.x % wide * V, y = threadIdx.x / wide; // of the first term: its chain, and its step
   const i32 chain = threadIdx.x % few_chains, which = threadIdx.x / few_chains; // of the sum
   const Stripe &s = a.stripe;
@@ -46,54 +51,61 @@ DEVICE void stripe_few(const typename Job::Args &a, FewTerms<typename Job::T, Jo
       else
         return typename Job::template Walk<high * stripe_lanes, true>(a, ch[0], from);
     }();
-    i64 at[each];
-    In in[each];
-    auto load = [&](i32 ahead) {
+    i64 at[2][EACH];
+    In in[2][EACH];
+    auto load = [&](i32 set, i32 turns) {
 #pragma unroll
-      for (i32 u = 0; u < each; u++) {
-        at[u] = walk.at();
+      for (i32 u = 0; u < EACH; u++) {
+        at[set][u] = walk.at();
         walk.next();
-        if (left > (ahead + u * high) * stripe_lanes) in[u] = Job::template load<V, true>(a, ch[0], at[u]);
+        if (left > turns * turn + u * high * stripe_lanes)
+          in[set][u] = Job::template load<V, true>(a, ch[0], at[set][u]);
       }
     };
-    load(0);
+    load(0, 0);
+    load(1, 1);
 #pragma unroll
     for (i32 j = 0; j < (COLUMNS ? V : 1); j++) Job::ready(a, here ? c + j : 0, ch[j]);
     T sum = 0;
-#pragma unroll 1
-    for (i32 p = 0; p < count; p += few_steps * stripe_lanes, left -= few_steps * stripe_lanes) {
+    auto take = [&](i32 set) {
 #pragma unroll
-      for (i32 u = 0; u < each; u++) {
+      for (i32 u = 0; u < EACH; u++) {
         T terms[S][V] = {};
-        if (left > u * high * stripe_lanes) Job::template add<V, true>(a, ch, at[u], in[u], terms);
+        if (left > u * high * stripe_lanes) Job::template add<V, true>(a, ch, at[set][u], in[set][u], terms);
 #pragma unroll
         for (i32 k = 0; k < S; k++) {
           Pack<T, V> pack;
 #pragma unroll
           for (i32 j = 0; j < V; j++) pack.v[j] = terms[k][j];
-          *(Pack<T, V> *)&t.terms[k][y + u * high][x] = pack;
+          *(Pack<T, V> *)&t.terms[set][k][y + u * high][x] = pack;
         }
       }
-      load(few_steps);
+      load(set, 2);
+      left -= turn;
       __syncthreads();
       if (which < S) {
 #pragma unroll
-        for (i32 n = 0; n < few_steps; n++) sum = Job::join(which, sum, t.terms[which][n][chain]);
+        for (i32 n = 0; n < steps; n++) sum = Job::join(which, sum, t.terms[set][which][n][chain]);
       }
-      __syncthreads();
+    };
+#pragma unroll 1
+    for (i32 p = 0; p < count; p += 2 * turn) {
+      take(0);
+      if (p + turn < count) take(1);
     }
+    __syncthreads();
     if (COLUMNS) {
       if (which < S && first + chain < s.reductions)
         ((T *)s.lanes)[((block * stripe_lanes + lane) * s.reductions + first + chain) * S + which] = sum;
       continue;
     }
-    if (which < S) t.terms[which][0][chain] = sum;
+    if (which < S) t.terms[0][which][0][chain] = sum;
     __syncthreads();
     if (threadIdx.x < 32) {
       T sums[S];
 #pragma unroll
       for (i32 k = 0; k < S; k++) {
-        sums[k] = Job::join(k, t.terms[k][0][threadIdx.x], t.terms[k][0][threadIdx.x + 32]);
+        sums[k] = Job::join(k, t.terms[0][k][0][threadIdx.x], t.terms[0][k][0][threadIdx.x + 32]);
 #pragma unroll
         for (i32 by = 16; by > 0; by /= 2) sums[k] = Job::join(k, sums[k], __shfl_down_sync(0xffffffffu, sums[k], by));
       }

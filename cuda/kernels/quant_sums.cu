@@ -170,6 +170,7 @@ template <class X> struct ChooseQParams {
 // of long rows, and pairs of columns, keep more threads busy than 16.
 template <class S> constexpr i32 whole_pack = 16 / sizeof(S);
 template <class S> constexpr i32 column_pack = sizeof(S) > 4 ? 2 : 4;
+template <class S> constexpr i32 few_each = sizeof(S) == 4 ? 1 : 2;
 template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
 
 #define EACH_KIND(Job, call) \
@@ -182,10 +183,10 @@ template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
   }
 #define SUM_KERNEL(name, Job, call) \
   KERNEL(name, Job::Args) { EACH_KIND(Job, call) }
-#define FEW_KERNEL(name, Job, V, COLUMNS)                    \
-  KERNEL_FIT(name, Job::Args, sizeof(Job::T) > 4 ? 2 : 3) {  \
-    __shared__ FewTerms<Job::T, Job::SUMS> terms;            \
-    EACH_KIND(Job, (stripe_few<Kind, V, COLUMNS>(a, terms))) \
+#define FEW_KERNEL(name, Job, V, EACH, COLUMNS)                    \
+  KERNEL_FIT(name, Job::Args, sizeof(Job::T) > 4 ? 2 : 3) {        \
+    __shared__ FewTerms<Job::T, Job::SUMS, V, EACH> terms;         \
+    EACH_KIND(Job, (stripe_few<Kind, V, EACH, COLUMNS>(a, terms))) \
   }
 #define QUANT_SUMS_OF(name, Job, X, ROW, AHEAD)                                                                    \
   KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); } \
@@ -195,8 +196,8 @@ template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
   KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }                                               \
   SUM_KERNEL(name##_columns, Job, (stripe_columns<Kind, 2, 16>(a)))                                                \
   SUM_KERNEL(name##_short, Job, (stripe_short<Kind, whole_pack<X>>(a)))                                            \
-  FEW_KERNEL(name##_few, Job, whole_pack<X>, false)                                                                \
-  FEW_KERNEL(name##_few_columns, Job, column_pack<X>, true)                                                        \
+  FEW_KERNEL(name##_few, Job, column_pack<X>, few_each<X>, false)                                                  \
+  FEW_KERNEL(name##_few_columns, Job, column_pack<X>, few_each<X>, true)                                           \
   LANES_KERNELS(name, Job)
 #define CHOOSE(name, Job, V)       \
   ROWS_KERNELS(name, Job, V, 4)    \
