@@ -24,7 +24,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=none grad_scale=f32 qmin=-448 qmax=448 code=f8e4m3"},
 	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "weight_only_linear", "weight_only_linear x=f32[3,3000] weight=s8[3,3000] group_size=15"},
 	{"few.cuh", "left -= turn;\n      __syncthreads();", "left -= turn;", "quant_sums", "fake_quantize_per_tensor_backward grad_output=f32[8192] grad_scale=f32 qmin=-8 qmax=7"},
-	{"few.cuh", "y + u * high][x]", "y + u][x]", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
+	{"few.cuh", "by = 16; by > 0; by /= 2", "by = 1; by < 32; by *= 2", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
 	{"few.cuh", "stride(STEP * s.reductions)", "stride(stripe_lanes * s.reductions)", "quant_sums", "dequantize_per_channel_backward grad_output=f32[3000,8] grad_scale=f32 axis=1 qmin=-8 qmax=7"},
 	{"affine_grid.cu", "load(set);\n      __syncthreads();", "load(set);", "affine_grid", "affine_grid_backward grad_grid=f32[2,50,60,2]"},
 	{"affine_grid.cu", "u + 1 < each ? one : rest", "one", "affine_grid", "affine_grid_backward grad_grid=f32[2,150,60,2]"},
