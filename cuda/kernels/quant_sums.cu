@@ -166,8 +166,8 @@ template <class X> struct ChooseQParams {
   }
 };
 
-// What moves at once and how many steps ahead, as measured: 8 bytes
-// of long rows, and pairs of columns, keep more threads busy than 16.
+// What moves at once, as measured: 8 bytes of long rows that are many keep more threads
+// busy than 16.
 template <class S> constexpr i32 whole_pack = 16 / sizeof(S);
 template <class S> constexpr i32 column_pack = sizeof(S) > 4 ? 2 : 4;
 template <class S> constexpr i32 few_each = sizeof(S) == 4 ? 1 : 2;
@@ -188,16 +188,16 @@ template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
     __shared__ FewTerms<Job::T, Job::SUMS, V, EACH> terms;         \
     EACH_KIND(Job, (stripe_few<Kind, V, EACH, COLUMNS>(a, terms))) \
   }
-#define QUANT_SUMS_OF(name, Job, X, ROW, AHEAD)                                                                    \
-  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); } \
-  SUM_KERNEL(name##_packs, Job,                                                                                    \
-             (a.stripe.plain == 2 ? stripe_rows<Kind, ROW, true, AHEAD, AHEAD / 2>(a)                              \
-                                  : stripe_rows<Kind, ROW, true, AHEAD>(a)))                                       \
-  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }                                               \
-  SUM_KERNEL(name##_columns, Job, (stripe_columns<Kind, 2, 16>(a)))                                                \
-  SUM_KERNEL(name##_short, Job, (stripe_short<Kind, whole_pack<X>>(a)))                                            \
-  FEW_KERNEL(name##_few, Job, column_pack<X>, few_each<X>, false)                                                  \
-  FEW_KERNEL(name##_few_columns, Job, column_pack<X>, few_each<X>, true)                                           \
+#define QUANT_SUMS_OF(name, Job, X, ROW, AHEAD)                                                                       \
+  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); }    \
+  SUM_KERNEL(                                                                                                         \
+      name##_packs, Job,                                                                                              \
+      (a.stripe.plain == 2 ? stripe_rows<Kind, ROW, true, AHEAD, AHEAD / 2>(a) : stripe_rows<Kind, ROW, true, 2>(a))) \
+  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }                                                  \
+  SUM_KERNEL(name##_columns, Job, (stripe_columns<Kind, 2, 16>(a)))                                                   \
+  SUM_KERNEL(name##_short, Job, (stripe_short<Kind, whole_pack<X>>(a)))                                               \
+  FEW_KERNEL(name##_few, Job, column_pack<X>, few_each<X>, false)                                                     \
+  FEW_KERNEL(name##_few_columns, Job, column_pack<X>, few_each<X>, true)                                              \
   LANES_KERNELS(name, Job)
 #define CHOOSE(name, Job, V)       \
   ROWS_KERNELS(name, Job, V, 4)    \
