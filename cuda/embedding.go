@@ -113,7 +113,7 @@ func buildRenorm(p *Problem, to *Program) error {
 		none := fillArgs{n: uint64(a.rows), words: a.owner, value: math.MaxUint32}
 		launch(r, fill, threads(a.rows), &none)
 		launch(r, own, threads(a.n), &a)
-		a.stripe.plain = boolArg(a.weight.compact())
+		a.stripe.plain = 2 * boolArg(a.weight.compact())
 		launchRows(r, norms, &a.stripe, partial, packedRows(a.columns, p.Types[0], &a.weight), &a)
 		launch(r, scale, threads(a.n*a.columns), &a)
 	}

@@ -108,7 +108,7 @@ func buildEmbeddingBagWeights(p *Problem, to *Program) error {
 		a := a
 		a.bags.locate(r, check, &r.args[2], &r.args[3])
 		a.grad, a.weight, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[4])
-		a.stripe.plain = boolArg(a.grad.compact() && a.weight.compact())
+		a.stripe.plain = 2 * boolArg(a.grad.compact() && a.weight.compact())
 		launchRows(r, k, &a.stripe, partial, packedRows(a.columns, p.Types[1], &a.grad, &a.weight), &a)
 	}
 	return nil

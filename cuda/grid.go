@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -238,17 +239,30 @@ func buildAffineGrid(p *Problem, to *Program) error {
 	return nil
 }
 
+// affineParts is how many blocks of threads share the lanes of affine_sums.
+const affineParts = 4
+
 func buildAffineGridBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
 	to.Accumulator = to.Compute
 	a, dims := affineOf(p, 0)
-	k := to.stripeKernel("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
+	if most := slices.Max(a.size[:]); most > maxExtent {
+		return fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
+	}
+	k := to.suffixed(fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0])), laneKernels)
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.n*int64(dims), a.positions, dims+1, to.Compute)
+	lanes := to.columnsOf(&a.stripe, dims+1, to.Compute)
 	to.run = func(r *run) {
+		if a.n == 0 {
+			return
+		}
 		a := a
 		a.grid, a.theta = tensorOf(&r.args[0]), tensorOf(&r.args[1])
-		launchStripe(r, k, &a.stripe, partial, &a)
+		a.stripe.lanes = r.at(lanes)
+		a.stripe.locate(r, partial)
+		launch(r, k, blocks(a.n*a.stripe.blocks*affineParts, 1<<20), &a)
+		launchLanes(r, k+2, k+1, &a.stripe, &a)
 	}
 	return nil
 }

@@ -17,11 +17,11 @@ var Ops = []Op{
 		return append(forTypes("dequantize", anyCodes, floats), forTypes("dequantize_packed", floats)...)
 	}, buildDequantize},
 	{"dequantize_backward", func() []string {
-		return append(forTypes("dequantize_backward", floats), columnNames(forTypes("dequantize_sums", floats))...)
+		return append(forTypes("dequantize_backward", floats), sumNames(forTypes("dequantize_sums", floats))...)
 	}, buildDequantizeBackward},
 	{"fake_quantize", func() []string { return forTypes("fake_quantize", floats) }, buildFakeQuantize},
 	{"fake_quantize_backward", func() []string {
-		return append(forTypes("fake_quantize_backward", floats), columnNames(forTypes("fake_quantize_sums", floats))...)
+		return append(forTypes("fake_quantize_backward", floats), sumNames(forTypes("fake_quantize_sums", floats))...)
 	}, buildFakeQuantizeBackward},
 	{"choose_qparams", choosing, buildChooseQParams},
 	{"dynamic_quantize", func() []string {
@@ -57,7 +57,7 @@ var Ops = []Op{
 		return append(append(inputKernels("double"), forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
-	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
+	{"affine_grid_backward", func() []string { return laneNames(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
 	{"weight_only_linear", func() []string {
 		names := withFold(forTypes("weight_only_linear", floats))
 		return append(names, forShapes("weight_%s", weightShapes)...)

@@ -138,16 +138,23 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
 		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
 		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
+		if a.stripe.plain != 0 && (a.q.n == a.q.rows*a.q.inner || a.q.moves(rowSpan)) {
+			a.stripe.plain = 2
+		}
 		aligned := bytes && a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
 		size := int64(1) // how many elements move at once
 		switch {
 		case s.dy >= 0 && aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
-			launchShort(r, kernel, &a.stripe, whole, &a)
+			launchShort(r, kernel, &a.stripe, &a)
+		case columns && aligned && s.dy >= 0 && a.stripe.few() && a.q.params%min(whole, 4) == 0:
+			launchFewColumns(r, kernel, &a.stripe, partial, lanes, &a)
 		case columns && a.stripe.plain != 0:
 			if aligned && a.q.params%s.column == 0 {
 				size = s.column
 			}
 			launchColumns(r, kernel, &a.stripe, partial, lanes, size, &a)
+		case aligned && s.dy >= 0 && a.stripe.few() && a.q.moves(min(whole, 4)):
+			launchFew(r, kernel, &a.stripe, partial, &a)
 		default:
 			if aligned && a.q.moves(s.row) {
 				size = s.row
@@ -218,7 +225,7 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 	if s.row = packSize(p.Types[0]); !s.codes {
 		s.row = max(2, s.row/2)
 	}
-	s.build(p, to, p.Shapes[0], to.columnKernel(name+"_sums"+types))
+	s.build(p, to, p.Shapes[0], to.suffixed(name+"_sums"+types, sumKernels))
 }
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {

@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -9,6 +11,8 @@ import (
 var (
 	rowKernels    = []string{"", "_fold", "_packs"}
 	columnKernels = []string{"", "_fold", "_packs", "_column", "_columns", "_lanes", "_short"}
+	laneKernels   = []string{"", "_fold", "_lanes"} // of one that leaves lanes' sums
+	sumKernels    = append(slices.Clip(columnKernels), "_few", "_few_columns")
 )
 
 const (
@@ -19,6 +23,8 @@ const (
 	columnsPacks
 	columnsFold
 	shortRows
+	longRows
+	longColumns
 )
 
 // rowKernel notes a reduction's kernels and returns the first's number.
@@ -39,6 +45,8 @@ func (to *Program) suffixed(name string, suffixes []string) (first int) {
 // rowNames and columnNames list the kernels of reductions.
 func rowNames(names []string) []string    { return withSuffixes(names, rowKernels) }
 func columnNames(names []string) []string { return withSuffixes(names, columnKernels) }
+func sumNames(names []string) []string    { return withSuffixes(names, sumKernels) }
+func laneNames(names []string) []string   { return withSuffixes(names, laneKernels) }
 
 func withSuffixes(names, suffixes []string) (all []string) {
 	for _, n := range names {
@@ -74,7 +82,10 @@ func packedRows(columns int64, d tensor.DType, tensors ...*tensorArg) int64 {
 	return size
 }
 
-const rowThreads = 128
+const (
+	rowThreads = 128
+	rowSpan    = 512 // row_span
+)
 
 // launchRows runs a reduction by rows, size elements at a time.
 func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, args *A) {
@@ -102,15 +113,37 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	s.locate(r, partial)
 	g := blocks((s.reductions/size*s.blocks*stripeLanes+rowThreads-1)/rowThreads, 1<<20)
 	launch(r, kernel+k, g.of(rowThreads), args)
-	launch(r, kernel+columnsFold, threads((s.reductions+3)/4*s.blocks*32), args)
+	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
+}
+
+// few reports whether a reduction's kernels are those of few long ones.
+func (s *stripeArgs) few() bool { return s.longest >= 1024 && s.reductions*s.blocks < 4096 }
+
+// launchFew is launchRows for few long reductions.
+func launchFew[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A) {
+	s.locate(r, partial)
+	launch(r, kernel+longRows, blocks(s.reductions*s.blocks, 1<<20), args)
 	launchFold(r, kernel+rowsFold, s, args)
+}
+
+// launchFewColumns is launchColumns for few long reductions.
+func launchFewColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes int64, args *A) {
+	s.lanes = r.at(lanes)
+	s.locate(r, partial)
+	launch(r, kernel+longColumns, blocks((s.reductions+stripeLanes-1)/stripeLanes*stripeLanes*s.blocks, 1<<20), args)
+	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
+}
+
+// launchLanes folds what lanes of reductions have, then their blocks.
+func launchLanes[A any](r *run, kernel, fold int, s *stripeArgs, args *A) {
+	launch(r, kernel, threads((s.reductions+3)/4*s.blocks*32), args)
+	launchFold(r, fold, s, args)
 }
 
 // shortRow is the length of launchShort's longest reductions.
 const shortRow = 4 * stripeLanes
 
 // launchShort is launchRows for short reductions that follow one another.
-func launchShort[A any](r *run, kernel int, s *stripeArgs, size int64, args *A) {
-	s.shareThreads(size)
+func launchShort[A any](r *run, kernel int, s *stripeArgs, args *A) {
 	launch(r, kernel+shortRows, threads((s.reductions+31)/32*32), args)
 }

@@ -1,3 +1,4 @@
+#include "few.cuh"
 #include "quant_sums.cuh"
 #include "short.cuh"
 
@@ -15,7 +16,7 @@ template <class F, class P> struct QuantSums : Adding {
     return ch;
   }
   static DEVICE void ready(const Args &a, i64 c, Channel &ch) { ch.p.load(a.q, c); }
-  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p = from_lane(from.p, lane); }
+  static DEVICE void take(Channel &ch, const Channel &from, i32 lane) { ch.p.take(from.p, lane); }
 };
 
 // Fake-quantize with learned parameters: dx = inside ? dy : +0, and the sums
@@ -28,6 +29,8 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   template <i32 V> struct In {
     Loaded<X, V> dy, x;
   };
+  typedef FakeQuantizeSums Whole; // see DequantizeSums
+  static DEVICE bool whole(const Args &) { return false; }
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
@@ -43,17 +46,20 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
     Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
     bool quick = true;
 #pragma unroll
-    for (i32 j = 0; j < V; j++) quick = quick && ch[C == 1 ? 0 : j].p.quick(x[j]);
+    for (i32 j = 0; j < V; j++) quick = quick & ch[C == 1 ? 0 : j].p.usual(x[j]);
+    if (!quick) {
+      quick = true;
+#pragma unroll
+      for (i32 j = 0; j < V; j++) quick = quick & ch[C == 1 ? 0 : j].p.exact(x[j]);
+    }
     if (quick) {
 #pragma unroll
       for (i32 j = 0; j < V; j++) {
-        const Learned<T> &p = ch[C == 1 ? 0 : j].p;
-        T u, r = p.quick_step(x[j], u), first = p.lo - p.z, last = p.hi - p.z;
-        bool below = r<first, above = r> last;
-        T d = x[j] == x[j] ? dy[j] : (T)0;
-        sums[0][j] += d * (below ? first : above ? last : r - u);
-        if (below || above) sums[1][j] += d;
-        dx.v[j] = below || above ? X{} : in.dy[j];
+        T e;
+        bool inside = ch[C == 1 ? 0 : j].p.error(x[j], e);
+        sums[0][j] += dy[j] * e;
+        if (!inside) sums[1][j] += dy[j];
+        dx.v[j] = inside ? in.dy[j] : X{};
       }
     } else {
 #pragma unroll
@@ -76,16 +82,20 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   }
 };
 
-// Dequantize: dq = dy * s, ds = sum(dy * (q - z)), dz = 0 - s * sum(dy).
-template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> {
-  typedef QuantSums<typename Compute<Y>::type, Param<typename Compute<Y>::type>> Base;
+// Dequantize: dq = dy * s, ds = sum(dy * (q - z)), dz = 0 - s * sum(dy). WHOLE: codes are
+// s8 or u8.
+template <class Y, bool WHOLE = false>
+struct DequantizeSums : QuantSums<typename Compute<Y>::type, Lent<typename Compute<Y>::type>> {
+  typedef QuantSums<typename Compute<Y>::type, Lent<typename Compute<Y>::type>> Base;
   typedef typename Base::T T;
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
     Loaded<Y, V> dy;
-    Codes<T, V> q;
+    Codes<T, V, WHOLE> q;
   };
+  typedef DequantizeSums<Y, true> Whole;
+  static DEVICE bool whole(const Args &a) { return a.x.dtype == s8_ || a.x.dtype == u8_; }
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
@@ -114,17 +124,41 @@ template <class Y> struct DequantizeSums : QuantSums<typename Compute<Y>::type, 
   }
 };
 
-// What moves at once and how many steps ahead, as measured: 8 bytes
-// of long rows, and pairs of columns, keep more threads busy than 16.
+// What moves at once, as measured: 8 bytes of long rows that are many keep more threads
+// busy than 16.
 template <class S> constexpr i32 whole_pack = 16 / sizeof(S);
+template <class S> constexpr i32 column_pack = sizeof(S) > 4 ? 2 : 4;
+template <class S> constexpr i32 few_each = sizeof(S) == 4 ? 1 : 2;
 template <class S> constexpr i32 half_pack = sizeof(S) > 4 ? 2 : 8 / sizeof(S);
 
-#define QUANT_SUMS_OF(name, Job, X, ROW, ROW_AHEAD, COLUMN, COLUMN_AHEAD) \
-  ROWS_KERNELS(name, Job, ROW, ROW_AHEAD)                                 \
-  COLUMNS_KERNELS(name, Job, COLUMN, COLUMN_AHEAD)                        \
-  KERNEL(name##_short, Job::Args) { stripe_short<Job, whole_pack<X>>(a); }
-#define QUANT_SUMS(X)                                                                   \
-  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, X, half_pack<X>, 8, 2, 16) \
-  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X, whole_pack<X>, 4, 2, 16)
+#define EACH_KIND(Job, call) \
+  if (Job::whole(a)) {       \
+    typedef Job::Whole Kind; \
+    call;                    \
+  } else {                   \
+    typedef Job Kind;        \
+    call;                    \
+  }
+#define SUM_KERNEL(name, Job, call) \
+  KERNEL(name, Job::Args) { EACH_KIND(Job, call) }
+#define FEW_KERNEL(name, Job, V, EACH, COLUMNS)                    \
+  KERNEL_FIT(name, Job::Args, sizeof(Job::T) > 4 ? 2 : 3) {        \
+    __shared__ FewTerms<Job::T, Job::SUMS, V, EACH> terms;         \
+    EACH_KIND(Job, (stripe_few<Kind, V, EACH, COLUMNS>(a, terms))) \
+  }
+#define QUANT_SUMS_OF(name, Job, X, ROW, AHEAD)                                                                       \
+  KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); }    \
+  SUM_KERNEL(                                                                                                         \
+      name##_packs, Job,                                                                                              \
+      (a.stripe.plain == 2 ? stripe_rows<Kind, ROW, true, AHEAD, AHEAD / 2>(a) : stripe_rows<Kind, ROW, true, 2>(a))) \
+  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }                                                  \
+  SUM_KERNEL(name##_columns, Job, (stripe_columns<Kind, 2, 16>(a)))                                                   \
+  SUM_KERNEL(name##_short, Job, (stripe_short<Kind, whole_pack<X>>(a)))                                               \
+  FEW_KERNEL(name##_few, Job, column_pack<X>, few_each<X>, false)                                                     \
+  FEW_KERNEL(name##_few_columns, Job, column_pack<X>, few_each<X>, true)                                              \
+  LANES_KERNELS(name, Job)
+#define QUANT_SUMS(X)                                                            \
+  QUANT_SUMS_OF(fake_quantize_sums_##X, FakeQuantizeSums<X>, X, half_pack<X>, 8) \
+  QUANT_SUMS_OF(dequantize_sums_##X, DequantizeSums<X>, X, whole_pack<X>, 4)
 
 EACH_FLOAT(QUANT_SUMS)

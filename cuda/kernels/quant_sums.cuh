@@ -1,7 +1,7 @@
 // Reductions over the elements of each parameter.
 #pragma once
 #include "packed.cuh"
-#include "quant.cuh"
+#include "quant_quick.cuh"
 #include "rows.cuh"
 
 // The elements of one parameter, by their position in row-major order.
@@ -73,54 +73,70 @@ template <class P> struct ParamChannel : Members {
   P p;
 };
 
-// Parameters that have gradients. quick(x) says whether quick_step(x, u) will do,
-// which sets u to x / s and returns rint(u).
-template <class T> struct Learned : Param<T> {
-  DEVICE bool quick(T) const { return false; }
-  DEVICE T quick_step(T, T &u) const { return u = 0; }
+// Parameters that may be those of another lane of the warp.
+template <class T> struct Lent : Param<T> {
+  DEVICE void take(const Lent &own, i32 lane) {
+    *this = own;
+    this->s = __shfl_sync(0xffffffff, own.s, lane);
+    this->z = __shfl_sync(0xffffffff, own.z, lane);
+  }
 };
 
-// In f32: x * (1 / s) has an error of less than 2 units in the last place, which a
-// step of Newton's corrects, unless denormals are near. x is clamped to a code
-// more than there are, so that all stays in range; a NaN is below.
-template <> struct Learned<f32> : Param<f32> {
-  f32 inverse, step, least, most;
-  bool tame;
+// Parameters that have gradients: some have a short way to an error.
+template <class T> struct Learned : Lent<T> {
+  DEVICE bool usual(T) const { return false; }
+  DEVICE bool exact(T) const { return false; }
+  DEVICE bool error(T, T &) const { return false; }
+};
+
+// In f32: the quotient is exact unless denormals are near, and the error is that of the
+// nearest code from qmin to qmax, less the quotient where that is its own.
+template <> struct Learned<f32> : Levels<f32, 1> {
+  f32 first, last, small; // small: of quotients that are exact, or a NaN
 
   DEVICE void load(const Quant &q, i64 c) {
-    const f32 large = 1 << 20, tiny = 1.0f / (1ll << 60);
-    Param<f32>::load(q, c);
-    inverse = 1 / s;
-    step = q.reciprocal ? 0 : inverse;
-    least = (lo - z - 1) * s;
-    most = (hi - z + 1) * s;
-    tame = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large && !float8;
+    load_at(q, offset_of(q.scale, c), offset_of(q.zero, c));
+    small = quick && !float8 ? tiny : from_bits(0x7fc00000u);
+    bound_codes();
   }
-  DEVICE bool quick(f32 x) const {
-    const u32 tiny = 2 * (127 - 60) << 23; // as below, 0 being none
-    u32 b = bits_of(x);
-    return tame && b + b - 1 >= tiny - 1;
+  DEVICE void bound_codes() {
+    first = lo - z;
+    last = hi - z;
   }
-  DEVICE f32 quick_step(f32 x, f32 &u) const {
-    x = fminf(fmaxf(x, least), most);
-    u = x * inverse;
-    u = fma_(fma_(-s, u, x), step, u);
-    return rint_(u);
+  DEVICE void take(const Learned &own, i32 lane) {
+    (Levels<f32, 1> &)*this = own.lent(lane);
+    step = __shfl_sync(0xffffffff, own.step, lane); // some lane's inverse is 0
+    small = __shfl_sync(0xffffffff, own.small, lane);
+    bound_codes();
+  }
+  // Whether x is one of those that most are; or one of all that have a short way.
+  DEVICE bool usual(f32 x) const { return abs_(x) >= small; }
+  DEVICE bool exact(f32 x) const { return usual(x) || (x == 0 && small == small); }
+  // Whether x is inside, and e.
+  DEVICE bool error(f32 x, f32 &e) const {
+    f32 u = quotient(x), r = u + shift - shift, code = fminf(fmaxf(r, first), last);
+    bool inside = code == r;
+    e = code - (inside ? u : 0);
+    return inside;
   }
 };
 
-// Goes through the elements of a parameter in steps. (row, column) is a
-// position, where parameters are rows of runs.
+// Goes through the elements of a parameter in steps, within a block of Stripe. Where
+// parameters are rows of runs, left is how many columns are left of one.
 template <i32 STEP, bool PLAIN> struct MemberWalk {
+  static constexpr i32 far = 1 << 30; // more than a block has
   const Quant &q;
   const Members &m;
-  i64 position, column, place, stride, down;
+  i64 position, place, stride;
+  i32 left, width, down;
 
   DEVICE MemberWalk(const QuantSumArgs &a, const Members &members, i64 from) : q(a.q), m(members), position(from) {
     i64 row = m.total == m.width ? 0 : div_(from, m.width), rows = m.total == m.width ? 0 : div_(STEP, m.width);
-    column = from - row * m.width;
+    i64 column = from - row * m.width;
     place = m.base + row * m.pitch + column;
-    down = STEP - rows * m.width; // columns further on
+    width = (i32)(m.width < far ? m.width : far);
+    left = (i32)(m.width - column < far ? m.width - column : far);
+    down = (i32)(STEP - rows * m.width); // columns further on
     stride = rows * m.pitch + down;
     if (!PLAIN) place = member<false>(q, m, from);
   }
@@ -131,9 +147,9 @@ template <i32 STEP, bool PLAIN> struct MemberWalk {
       return;
     }
     place += stride;
-    column += down;
-    if (column < m.width) return;
-    column -= m.width;
+    left -= down;
+    if (left > 0) return;
+    left += width;
     place += m.pitch - m.width;
   }
 };
@@ -152,7 +168,7 @@ DEVICE f32 code_less_zero(const QuantSumArgs &a, f32 q, f32 z) {
 DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
 
 // V codes of a byte, or of half of one, or none, as they lie in memory.
-template <class T, i32 V> struct Codes {
+template <class T, i32 V, bool WHOLE> struct Codes {
   Loaded<u8, V> bytes;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
@@ -167,11 +183,7 @@ template <class T, i32 V> struct Codes {
   // The codes less the zero points z(j).
   template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
     const i32 dtype = a.x.dtype;
-    if (dtype == s8_)
-      each(q, [&](i32 j) { return (T)(s8)bytes[j]; });
-    else if (dtype == u8_)
-      each(q, [&](i32 j) { return (T)bytes[j]; });
-    else if (dtype == s4_ || dtype == u4_)
+    if (dtype == s4_ || dtype == u4_)
       each(q, [&](i32 j) { return (T)nibble(bytes[j / 2], j % 2, dtype); });
     else
       each(q,
@@ -185,8 +197,24 @@ template <class T, i32 V> struct Codes {
   }
 };
 
+// Whole numbers of a byte: from 2^23 on the last bits of an f32 are one.
+template <class T, i32 V> struct Codes<T, V, true> {
+  Loaded<u8, V> bytes;
+
+  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { bytes.template load<PLAIN>(a.x, at); }
+  template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
+    const bool negative = a.x.dtype == s8_;
+    const f32 unit = 1 << 23, zero = unit + (negative ? 128 : 0);
+#pragma unroll
+    for (i32 j = 0; j < V; j++) {
+      u32 word = bytes.bits.w[j / 4] ^ (negative ? 0x80808080 : 0);
+      q[j] = (T)(from_bits(__byte_perm(word, bits_of(unit), 0x7440 + j % 4)) - zero) - z(j);
+    }
+  }
+};
+
 // A code of any type: of i32 its bits, where T does not hold it.
-template <class T> struct Codes<T, 1> {
+template <class T> struct Codes<T, 1, false> {
   T code;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { code = code_at<PLAIN, T>(a, at); }

@@ -68,11 +68,15 @@ template <i32 STEP> struct Straight {
   DEVICE void next() { position += STEP; }
 };
 
+const i32 row_span = 512; // positions that spans divide
+
 // A thread asks AHEAD steps ahead: of halves in turn, since what waits for one
-// load waits for those that share its scoreboard, of which there are few.
-template <class Job, i32 V, bool PLAIN, i32 AHEAD> DEVICE void stripe_rows(const typename Job::Args &a) {
+// load waits for those that share its scoreboard, of which there are few. SPAN steps
+// follow one another in memory, of which only the first one's place is worked out.
+template <class Job, i32 V, bool PLAIN, i32 AHEAD, i32 SPAN = 1> DEVICE void stripe_rows(const typename Job::Args &a) {
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
+  static_assert(SPAN == 1 || row_span % (SPAN * stripe_lanes) == 0, "plain counts in spans");
   // With V = 1 a thread has two lanes, l and l + 32, and takes them in turn.
   const i32 turns = V == 1 ? 2 : 1, step = stripe_lanes / turns, ahead = AHEAD, S = Job::SUMS,
             W = Job::ANY_ORDER ? 1 : V, half = ahead / 2;
@@ -92,29 +96,29 @@ template <class Job, i32 V, bool PLAIN, i32 AHEAD> DEVICE void stripe_rows(const
     if (here) {
       typename Job::Channel ch[1];
       ch[0] = Job::start(a, c);
-      const i32 count = (i32)(ch[0].total - start < s.block ? ch[0].total - start : s.block);
-      typename Job::template Walk<stripe_lanes / turns, PLAIN> walk(a, ch[0], start + self * V);
-      decltype(walk.at()) at[ahead];
+      i32 left = (i32)(ch[0].total - start < s.block ? ch[0].total - start : s.block) - self * V;
+      typename Job::template Walk<step * SPAN, PLAIN> walk(a, ch[0], start + self * V);
+      decltype(walk.at()) at[ahead / SPAN];
       In in[ahead];
+      auto load = [&](i32 u, i32 from) {
+        if (u % SPAN == 0) {
+          at[u / SPAN] = walk.at();
+          walk.next();
+        }
+        if (left > from * step) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u / SPAN] + u % SPAN * step);
+      };
 #pragma unroll
-      for (i32 u = 0; u < ahead; u++) {
-        at[u] = walk.at();
-        if (self * V + u * step < count) in[u] = Job::template load<V, PLAIN>(a, ch[0], at[u]);
-        walk.next();
-      }
+      for (i32 u = 0; u < ahead; u++) load(u, u);
       Job::ready(a, c, ch[0]);
 #pragma unroll 1
-      for (i32 p = self * V; p < count; p += ahead * step) {
+      for (; left > 0; left -= ahead * step) {
 #pragma unroll
         for (i32 u = 0; u < ahead; u++) {
-          if (p + u * step < count) Job::template add<V, PLAIN>(a, ch, at[u], in[u], sums[u % turns]);
+          if (left > u * step)
+            Job::template add<V, PLAIN>(a, ch, at[u / SPAN] + u % SPAN * step, in[u], sums[u % turns]);
           if (u % half != half - 1) continue;
 #pragma unroll
-          for (i32 l = u + 1 - half; l <= u; l++) {
-            at[l] = walk.at();
-            if (p + (ahead + l) * step < count) in[l] = Job::template load<V, PLAIN>(a, ch[0], at[l]);
-            walk.next();
-          }
+          for (i32 l = u + 1 - half; l <= u; l++) load(l, ahead + l);
         }
       }
     }
@@ -136,10 +140,7 @@ template <class Job, i32 V, bool PLAIN, i32 AHEAD> DEVICE void stripe_rows(const
     T total[S];
 #pragma unroll
     for (i32 k = 0; k < S; k++) total[k] = sums[0][k][0];
-    if (s.blocks == 1)
-      Job::finish(a, c, total);
-    else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
+    put_sums<Job>(a, c, block, total);
   }
 }
 
@@ -216,20 +217,20 @@ template <class Job> DEVICE void stripe_lanes_fold(const typename Job::Args &a) 
         total[k] = Job::join(k, total[k], __shfl_down_sync(0xffffffffu, total[k], half));
     }
     if (c >= s.reductions || lane != 0) continue;
-    if (s.blocks == 1)
-      Job::finish(a, c, total);
-    else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = total[k];
+    put_sums<Job>(a, c, block, total);
   }
 }
+
+// Folds what jobs leave in s.lanes.
+#define LANES_KERNELS(name, Job) \
+  STRIPE_FOLD(name, Job)         \
+  KERNEL(name##_lanes, Job::Args) { stripe_lanes_fold<Job>(a); }
 
 // Declares a job's entry points: V elements move at once, and are asked for AHEAD
 // steps ahead.
 #define ROWS_KERNELS(name, Job, V, AHEAD)                                                                          \
   KERNEL(name, Job::Args) { a.stripe.plain ? stripe_rows<Job, 1, true, 8>(a) : stripe_rows<Job, 1, false, 2>(a); } \
   STRIPE_FOLD(name, Job)                                                                                           \
-  KERNEL(name##_packs, Job::Args) { stripe_rows<Job, V, true, AHEAD>(a); }
-#define COLUMNS_KERNELS(name, Job, V, AHEAD)                              \
-  KERNEL(name##_column, Job::Args) { stripe_columns<Job, 1, 8>(a); }      \
-  KERNEL(name##_columns, Job::Args) { stripe_columns<Job, V, AHEAD>(a); } \
-  KERNEL(name##_lanes, Job::Args) { stripe_lanes_fold<Job>(a); }
+  KERNEL(name##_packs, Job::Args) {                                                                                \
+    a.stripe.plain == 2 ? stripe_rows<Job, V, true, AHEAD, AHEAD / 2>(a) : stripe_rows<Job, V, true, AHEAD>(a);    \
+  }

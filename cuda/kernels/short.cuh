@@ -1,86 +1,81 @@
 // Stripe order of short reductions that follow one another in memory, all of one
-// length. A warp takes 32 of them, several at a time, each of which has as many
-// threads as reductions have turns: so in the end every thread has one to finish,
-// and at first loads what that one needs, for all to take from it.
+// length. A warp takes 32 of them, 8 at a time: four threads share one, so that most
+// of its tree is within a thread. Each thread loads what one of the 32 needs, for
+// others to take from it, and finishes that one.
 #pragma once
 #include "rows.cuh"
 
 const i32 short_steps = 4; // of 64 positions: the longest reduction
-
-// What another thread of the warp has.
-template <class P> DEVICE P from_lane(const P &p, i32 lane) {
-  union Parts {
-    P p;
-    u32 w[sizeof(P) / 4];
-    DEVICE Parts() {}
-  } to, from;
-  from.p = p;
-#pragma unroll
-  for (i32 n = 0; n < (i32)(sizeof(P) / 4); n++) to.w[n] = __shfl_sync(0xffffffffu, from.w[n], lane);
-  return to.p;
-}
+const i32 short_threads = 4; // that share a reduction
 
 template <class Job, i32 V> DEVICE void stripe_short(const typename Job::Args &a) {
   typedef typename Job::T T;
   typedef typename Job::template In<V> In;
-  const i32 ahead = 4, half = ahead / 2, S = Job::SUMS, W = Job::ANY_ORDER ? 1 : V;
+  const i32 S = Job::SUMS, threads = short_threads, side = 32 / threads, packs = stripe_lanes / threads / V;
   const Stripe &s = a.stripe;
-  const i32 threads = 1 << s.log_threads, lane = threadIdx.x % 32, self = lane % threads, group = lane - self;
-  const i32 steps = (i32)((s.longest + stripe_lanes - 1) / stripe_lanes), count = threads * steps;
-  const i64 length = s.longest;
+  const i32 lane = threadIdx.x % 32, self = lane % threads, group = lane - self;
+  const i32 length = (i32)s.longest, steps = (length + stripe_lanes - 1) / stripe_lanes;
   for (i64 w = thread_number() / 32; w * 32 < s.reductions; w += thread_count() / 32) {
-    const i64 first = w * 32 + group / threads, own = first + self * (32 / threads);
-    const i64 left = s.reductions - first; // turns' reductions are 32 / threads apart
-    In in[ahead];
+    const i64 first = w * 32 + group / threads, own = first + self * side;
+    const i64 left = s.reductions - first; // turns' reductions are side apart
+    In in[packs];
     typename Job::Channel mine, ch[1];
-    // Slot n is step n % steps of turn n / steps.
-    auto at = [&](i32 n) {
-      i32 turn = n / steps;
-      return (first + turn * (32 / threads)) * length + (n - turn * steps) * stripe_lanes + self * V;
+    // Pack n of a thread, in a step of 64 positions, is of lanes from lane_of(n) on.
+    auto lane_of = [&](i32 n) { return (n * threads + self) * V; };
+    i64 next = first * length + self * V; // what is asked for
+    i32 next_step = 0, next_turn = 0;
+    auto load = [&](i32 n) {
+      if (next_turn < left && next_step * stripe_lanes + lane_of(n) < length)
+        in[n] = Job::template load<V, true>(a, mine, next + n * threads * V);
     };
-    auto here = [&](i32 n) {
-      i32 turn = n / steps;
-      return n < count && turn * (32 / threads) < left && (n - turn * steps) * stripe_lanes + self * V < length;
+    auto advance = [&]() {
+      next += stripe_lanes;
+      if (++next_step < steps) return;
+      next += (i64)side * length - steps * stripe_lanes;
+      next_step = 0;
+      next_turn += side;
+      if (next_turn == 32) next_turn = 1 << 30; // no more
     };
 #pragma unroll
-    for (i32 u = 0; u < ahead; u++) {
-      if (here(u)) in[u] = Job::template load<V, true>(a, mine, at(u));
-    }
-    if (own < s.reductions) Job::ready(a, own, mine);
-    T total[S], sums[S][W];
-#pragma unroll
-    for (i32 k = 0; k < S; k++) total[k] = 0;
+    for (i32 n = 0; n < packs; n++) load(n);
+    advance();
+    Job::ready(a, own < s.reductions ? own : 0, mine);
+    T total[S];
+    i64 at = first * length + self * V;
 #pragma unroll 1
-    for (i32 n = 0; n < count; n += ahead) {
+    for (i32 turn = 0; turn < threads; turn++, at += (i64)side * length) {
+      Job::take(ch[0], mine, group + turn);
+      T sums[packs][S][V];
 #pragma unroll
-      for (i32 u = 0; u < ahead; u++) {
-        const i32 turn = (n + u) / steps, step = n + u - turn * steps;
-        if (step == 0) {
+      for (i32 n = 0; n < packs * S * V; n++) sums[n / (S * V)][n / V % S][n % V] = 0;
+#pragma unroll 1
+      for (i32 step = 0; step < steps; step++) {
 #pragma unroll
-          for (i32 k = 0; k < S * W; k++) sums[k / W][k % W] = 0;
-          Job::take(ch[0], mine, group + turn);
+        for (i32 n = 0; n < packs; n++) {
+          if (turn * side < left && step * stripe_lanes + lane_of(n) < length)
+            Job::template add<V, true>(a, ch, at + step * stripe_lanes + n * threads * V, in[n], sums[n]);
+          load(n);
         }
-        if (here(n + u)) Job::template add<V, true>(a, ch, at(n + u), in[u], sums);
-        if (step == steps - 1) {
+        advance();
+      }
+      // The tree: lanes are threads * V apart in a thread's packs, then V in threads.
 #pragma unroll
-          for (i32 k = 0; k < S; k++) {
+      for (i32 k = 0; k < S; k++) {
 #pragma unroll
-            for (i32 j = 0; j < W; j++) {
-              for (i32 by = threads / 2; by > 0; by /= 2)
-                sums[k][j] = Job::join(k, sums[k][j], __shfl_xor_sync(0xffffffffu, sums[k][j], by));
-            }
+        for (i32 j = 0; j < V; j++) {
 #pragma unroll
-            for (i32 by = W / 2; by > 0; by /= 2) {
-              for (i32 j = 0; j < by; j++) sums[k][j] = Job::join(k, sums[k][j], sums[k][j + by]);
-            }
-            if (turn == self) total[k] = sums[k][0];
+          for (i32 by = packs / 2; by > 0; by /= 2) {
+            for (i32 n = 0; n < by; n++) sums[n][k][j] = Job::join(k, sums[n][k][j], sums[n + by][k][j]);
           }
-        }
-        if (u % half != half - 1) continue;
 #pragma unroll
-        for (i32 l = u + 1 - half; l <= u; l++) {
-          if (here(n + ahead + l)) in[l] = Job::template load<V, true>(a, mine, at(n + ahead + l));
+          for (i32 by = threads / 2; by > 0; by /= 2)
+            sums[0][k][j] = Job::join(k, sums[0][k][j], __shfl_xor_sync(0xffffffffu, sums[0][k][j], by));
         }
+#pragma unroll
+        for (i32 by = V / 2; by > 0; by /= 2) {
+          for (i32 j = 0; j < by; j++) sums[0][k][j] = Job::join(k, sums[0][k][j], sums[0][k][j + by]);
+        }
+        total[k] = turn == 0 || turn == self ? sums[0][k][0] : total[k];
       }
     }
     if (own < s.reductions) Job::finish(a, own, total);

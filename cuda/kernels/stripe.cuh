@@ -21,7 +21,7 @@ struct Stripe {
   i64 block; // positions of a block: stripe_block, but where join has no order
   void *partial; // [reductions][blocks][SUMS], where blocks > 1
   i32 log_channels; // of the number of reductions per tile
-  i32 plain; // of rows.cuh: tensors are compact, and positions lie in runs
+  i32 plain; // of rows.cuh: 1: tensors are compact, and positions lie in runs; 2: of whole spans, or in one
   void *lanes; // [blocks][lanes][reductions][SUMS], for rows.cuh's columns
   i32 log_threads, pad; // of the number of threads that share a reduction in its rows
 };
@@ -77,6 +77,17 @@ DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 st
   }
 }
 
+// Finishes a reduction of one block, or leaves what a block has for stripe_fold.
+template <class Job>
+DEVICE void put_sums(const typename Job::Args &a, i64 c, i64 block, const typename Job::T (&sums)[Job::SUMS]) {
+  const Stripe &s = a.stripe;
+  if (s.blocks == 1)
+    Job::finish(a, c, sums);
+  else
+    for (i32 k = 0; k < Job::SUMS; k++)
+      ((typename Job::T *)s.partial)[(c * s.blocks + block) * Job::SUMS + k] = sums[k];
+}
+
 // Reduces the positions of one block of the reductions [first, first+channels).
 template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeTile<Job> &t, i64 first, i64 block) {
   typedef typename Job::T T;
@@ -115,10 +126,7 @@ template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeT
   if ((i32)threadIdx.x < channels && c < s.reductions) {
     T sums[S];
     for (i32 k = 0; k < S; k++) sums[k] = t.lanes[(k * channels + threadIdx.x) * stripe_lanes];
-    if (s.blocks == 1)
-      Job::finish(a, c, sums);
-    else
-      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = sums[k];
+    put_sums<Job>(a, c, block, sums);
   }
   __syncthreads();
 }
