@@ -21,23 +21,12 @@ struct Raw {
     else
       bits = ((const u16 *)t.data)[i];
   }
+  // Of no tensor, 0.
   DEVICE f32 value(const Tensor &t) const {
-    switch (t.dtype) {
-    case none_:
-      return 0;
-    case f32_:
-      return from_bits(bits);
-    case f16_:
-      return half_to_float((u16)bits);
-    case bf16_:
-      return from_bits(bits << 16);
-    case s8_:
-      return (f32)(s8)bits;
-    case s16_:
-      return (f32)(s16)bits;
-    default: // u8, u16, i32
-      return (f32)(i32)bits;
-    }
+    const i32 up = t.dtype == s8_ ? 24 : t.dtype == s16_ || t.dtype == bf16_ ? 16 : 0; // where its first bit belongs
+    if (t.dtype == f16_) return half_to_float((u16)bits);
+    if (t.dtype <= bf16_) return from_bits(bits << up);
+    return (f32)((i32)(bits << up) >> up);
   }
 };
 
@@ -98,16 +87,11 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS, bool FAR> struct WeightF
   // What a code's float has beside the code.
   DEVICE T base() const { return (T)(8388608 + (i32)(flip & (1 << BITS) - 1)); }
 
+  DEVICE void load_codes(i32 t, i32 c) {
+    if (c * stripe_lanes < left) codes[t][c] = *(const Codes<BITS> *)(next[t] + c * stripe_lanes * BITS / 8);
+  }
+  // What all threads share, from position k0 on.
   DEVICE void load(i32 k0) {
-#pragma unroll
-    for (i32 t = 0; t < NT; t++) {
-#pragma unroll
-      for (i32 c = 0; c < Slice::CHUNKS; c++) {
-        if (c * stripe_lanes < left) codes[t][c] = *(const Codes<BITS> *)(next[t] + c * stripe_lanes * BITS / 8);
-      }
-      next[t] += DEPTH * BITS / 8;
-    }
-    left -= DEPTH;
 #pragma unroll
     for (i32 u = 0; u < XS; u++) {
       i32 e = (threadIdx.x + u * few_threads) * 4, k = k0 + e % DEPTH;
@@ -119,7 +103,7 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS, bool FAR> struct WeightF
     for (i32 u = 0; u < SHIFTS; u++) {
       i32 e = threadIdx.x + u * few_threads, k = k0 + e % Slice::RUNS * few_run;
       i64 row = n0 + e / Slice::RUNS;
-      scale[u].bits = 0;
+      scale[u].bits = zero[u].bits = 0;
       if (row >= a.n || k >= a.k) continue;
       i64 group = row * a.groups + a.group_of.of(k);
       scale[u].load(a.scale, group);
@@ -144,8 +128,9 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS, bool FAR> struct WeightF
       slice.shift[e / Slice::RUNS][e % Slice::RUNS] = s;
     }
   }
-  // What is beyond k has a scale and an x of 0, and terms of zeros, which change no sum.
-  DEVICE void add(const Slice &slice, const Codes<BITS> (&now)[NT][Slice::CHUNKS]) {
+  // Asks for the next codes as it goes. What is beyond k has a scale and an x of 0, and terms
+  // of zeros, which change no sum.
+  DEVICE void add(const Slice &slice) {
 #pragma unroll
     for (i32 c = 0; c < Slice::CHUNKS; c++) {
       T w[NT][few_own];
@@ -154,9 +139,10 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS, bool FAR> struct WeightF
         Shift<T> s = slice.shift[column + t * few_apart][(c * stripe_lanes + self * few_own) / few_run];
 #pragma unroll
         for (i32 e = 0; e < few_own; e++) {
-          T q = now[t][c].value(e, flip);
+          T q = codes[t][c].value(e, flip);
           w[t][e] = (FAR ? q - base() - s.zero : q - s.zero) * s.scale;
         }
+        load_codes(t, c);
       }
 #pragma unroll
       for (i32 m = 0; m < MT; m++) {
@@ -172,35 +158,37 @@ template <class X, i32 MT, i32 NT, i32 DEPTH, i32 BITS, bool FAR> struct WeightF
   DEVICE void run(Slice (&slice)[2], i32 k0, i32 stop) {
 #pragma unroll
     for (i32 v = 0; v < V * few_own; v++) sum[v / few_own][v % few_own] = 0;
+#pragma unroll
+    for (i32 c = 0; c < NT * Slice::CHUNKS; c++) load_codes(c % NT, c / NT);
     load(k0);
     for (i32 s = 0; k0 < stop; k0 += DEPTH, s ^= 1) {
-      Codes<BITS> now[NT][Slice::CHUNKS];
-#pragma unroll
-      for (i32 c = 0; c < NT * Slice::CHUNKS; c++)
-        now[c / Slice::CHUNKS][c % Slice::CHUNKS] = codes[c / Slice::CHUNKS][c % Slice::CHUNKS];
       put(slice[s]);
       __syncthreads();
       if (k0 + DEPTH < stop) load(k0 + DEPTH);
-      add(slice[s], now);
+      left -= DEPTH;
+#pragma unroll
+      for (i32 t = 0; t < NT; t++) next[t] += DEPTH * BITS / 8;
+      add(slice[s]);
     }
   }
-  // Lanes 32 apart are 8 threads apart, and so on; the last two steps are within a thread.
-  // Of the sums that two threads have lanes of each goes on with half, as long as there
-  // are several.
-  DEVICE void finish(i64 block) {
+  // Adds lanes that threads STEP apart have, of HAVE sums; each goes on with half of them, as
+  // long as there are several.
+  template <i32 HAVE, i32 STEP> DEVICE void fold() {
+    constexpr i32 rest = HAVE > 1 ? HAVE / 2 : 1;
+    const bool upper = HAVE > 1 && (self & STEP);
 #pragma unroll
-    for (i32 step = threads / 2, have = V; step > 0; step /= 2) {
-      const bool many = have > 1, upper = many && (self & step);
-      have = many ? have / 2 : 1;
+    for (i32 v = 0; v < rest; v++) {
 #pragma unroll
-      for (i32 v = 0; v < have; v++) {
-#pragma unroll
-        for (i32 e = 0; e < few_own; e++) {
-          T low = sum[v][e], high = sum[many ? v + have : v][e];
-          sum[v][e] = (upper ? high : low) + __shfl_xor_sync(0xffffffff, upper ? low : high, step);
-        }
+      for (i32 e = 0; e < few_own; e++) {
+        T low = sum[v][e], high = sum[HAVE > 1 ? v + rest : v][e];
+        sum[v][e] = (upper ? high : low) + __shfl_xor_sync(0xffffffff, upper ? low : high, STEP);
       }
     }
+    if constexpr (STEP > 1) fold<rest, STEP / 2>();
+  }
+  // Lanes 32 apart are 8 threads apart, and so on; the last two steps are within a thread.
+  DEVICE void finish(i64 block) {
+    fold<V, threads / 2>();
     T(&s)[few_own] = sum[0];
 #pragma unroll
     for (i32 step = few_own / 2; step > 0; step /= 2) {
