@@ -65,7 +65,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"matmul_sm80.cu", "sum[i][j] = fma_(f[0][q], b[j / W::G][j % W::G][q], sum[i][j])", "sum[i][j] += f[0][q] * b[j / W::G][j % W::G][q]", "matmul,matmul_sm80", "matmul input=f32[9,32] other=f32[32,8]"},
 	{"matmul_sm80.cu", "copies_wait<P::STAGES - 2>();\n      __syncthreads();", "copies_wait<P::STAGES - 2>();", "matmul,matmul_sm80", "matmul input=f32[9,256] other=f32[256,8]"},
 	{"matmul_wide_sm80.cu", "copies_wait<P::STAGES - 2>();\n      __syncthreads();", "copies_wait<P::STAGES - 2>();", "matmul,matmul_wide_sm80", "matmul input=f32[72,40] other=f32[40,8136]"},
-	{"matmul_wide_sm80.cu", "k < (i32)left; k += Q", "k < DEPTH; k += Q", "matmul,matmul_wide_sm80", "matmul input=f32[72,4] other=f32[4,8136]"},
+	{"matmul_wide_sm80.cu", "multiply(k / Q % 2)", "multiply(0)", "matmul,matmul_wide_sm80", "matmul input=f32[72,40] other=f32[40,8136]"},
 	{"quantized_linear_sm80.cu", "copies_wait<STAGES - 2>()", "copies_wait<STAGES - 1>()", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,1040] weight=s8[5,1040] y=f32"},
 	{"quantized_linear_sm80.cu", "c + lane / 8 % 2", "c + lane / 16", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,64] weight=s8[5,64] y=f32"},
 	{"quantized_linear_sm80.cu", "share == 0 && s < P::WK - 1", "share == 0 && s < P::WK - 2", "quantized_linear,quantized_linear_sm80", "quantized_linear x=s8[9,256] weight=s8[5,256] y=f32"},
