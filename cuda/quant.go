@@ -30,7 +30,7 @@ type packedArgs struct {
 type tilesArgs struct {
 	size, packs, run, row  int64
 	tiles, runs, side      uint32
-	logLanes, each         int32
+	logLanes               int32
 	scaleStep, zeroStep    int32
 	pieces, params, groups ratio
 	packsOf                ratio
@@ -134,9 +134,8 @@ func packSize(types ...tensor.DType) int64 {
 
 const (
 	logWarp   = 5
-	tileEach  = 4       // packs that a lane loads at once
-	tileMany  = 8       // packs that it has where there are packsMany
-	packsMany = 1 << 18 // which keep a GPU busy that way
+	tileEach  = 4
+	tilePacks = tileEach << logWarp
 )
 
 // tiles deals out packs of size elements: as many from the first on as have one
@@ -160,19 +159,14 @@ func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tile
 	if q.params > 1 {
 		t.run, t.row = q.group/size, q.inner/size
 	}
-	t.each = tileEach
-	if t.packs >= packsMany && t.run >= tileMany<<logWarp {
-		t.each = tileMany
-	}
-	most := int64(t.each) << logWarp
 	groups := (t.row + t.run - 1) / t.run
-	runs, pieces := t.packs/t.row*groups, (t.run+most-1)/most
+	runs, pieces := t.packs/t.row*groups, (t.run+tilePacks-1)/tilePacks
 	for t.logLanes < logWarp && t.run > tileEach<<t.logLanes {
 		t.logLanes++
 	}
 	side := int64(1) << (logWarp - t.logLanes) // runs in a tile
 	if quick && groups == 1 && t.run > 1 && t.run < 32 {
-		side = min(most/t.run, 1<<logWarp)
+		side = min(tilePacks/t.run, 1<<logWarp)
 		t.side = uint32(side)
 	}
 	tiles := (runs + side - 1) / side * pieces
@@ -180,7 +174,7 @@ func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tile
 		return tilesArgs{} // numbers that a ratio does not divide
 	}
 	t.tiles, t.runs = uint32(tiles), uint32(runs)
-	t.pieces, t.params, t.groups, t.packsOf = ratioOf(pieces), ratioOf(q.params), ratioOf(groups), ratioOf(min(t.run, most))
+	t.pieces, t.params, t.groups, t.packsOf = ratioOf(pieces), ratioOf(q.params), ratioOf(groups), ratioOf(min(t.run, tilePacks))
 	return t
 }
 

@@ -10,17 +10,16 @@ template <class A, class B, class S> struct PackSize {
 };
 
 // How packs of elements are shared out that come in runs of one parameter. A warp does a
-// tile at a time: up to each packs of a long run for every lane, or several short runs side
-// by side. Each run has 1 << log_lanes of its lanes, or all lanes have packs of any of side
-// runs, tile_each of them.
+// tile at a time: up to tile_packs packs of a long run, or several short runs side by side.
+// Each run has 1 << log_lanes of its lanes, or all lanes have packs of any of side runs.
 struct Tiles {
   i64 size, packs, run, row; // elements of a pack, 1 where they move one by one; packs: of all, of a run, of a row of
                              // q.groups runs, the last of which may be shorter
   u32 tiles, runs, side;
-  i32 log_lanes, each, scale_step, zero_step; // steps: elements from a parameter to the next
+  i32 log_lanes, scale_step, zero_step; // steps: elements from a parameter to the next
   Ratio pieces, params, groups, packs_of; // tiles of a run; parameters; runs of a row; packs of a run
 };
-const i32 log_warp = 5, warp = 1 << log_warp, tile_each = 4;
+const i32 log_warp = 5, warp = 1 << log_warp, tile_each = 4, tile_packs = warp * tile_each;
 
 // The parameters of a run.
 template <class P> DEVICE void load_run(P &p, const Quant &q, const Tiles &t, u32 number) {
@@ -70,8 +69,7 @@ DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly
   }
   u32 piece = t.pieces.of(tile), number = (piece << (log_warp - t.log_lanes)) + (lane >> t.log_lanes);
   if (number >= t.runs) return;
-  const i32 most = warp * t.each;
-  i64 at = (i64)(tile - piece * t.pieces.by) * most + (lane & (lanes - 1)), first = number * t.run + at;
+  i64 at = (i64)(tile - piece * t.pieces.by) * tile_packs + (lane & (lanes - 1)), first = number * t.run + at;
   i64 rest = t.run - at;
   if (q.groups > 1) {
     u32 row = t.groups.of(number);
@@ -79,10 +77,10 @@ DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly
     first = row * t.row + before + at;
     rest = before + t.run > t.row ? t.row - before - at : rest;
   }
-  const i32 left = rest < most ? (i32)rest : most;
+  const i32 left = rest < tile_packs ? (i32)rest : tile_packs;
   P p;
 #pragma unroll 1
-  for (i32 j = 0; j < t.each; j += EACH) {
+  for (i32 j = 0; j < tile_each; j += EACH) {
     decltype(load(first, 0)) in[EACH];
 #pragma unroll
     for (i32 e = 0; e < EACH; e++) {
