@@ -62,7 +62,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"matmul.cu", "a.k, -(T)0), columns", "a.k, (T)0), columns", "matmul", "matmul input=f32[40,1] other=f32[1,40]"},
 	{"matmul.cu", "sum[i][j] = fma_(x[i], w[j], sum[i][j])", "sum[i][j] += x[i] * w[j]", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
 	{"matmul.cu", "columns.put(other);\n      __syncthreads();", "columns.put(other);", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
-	{"matmul_sm80.cu", "sum[i][j] = fma_(f[i][q], b[j][q], sum[i][j])", "sum[i][j] += f[i][q] * b[j][q]", "matmul,matmul_sm80", "matmul input=f32[9,32] other=f32[32,8]"},
+	{"matmul_sm80.cu", "sum[i][j] = fma_(f[0][q], b[j / W::G][j % W::G][q], sum[i][j])", "sum[i][j] += f[0][q] * b[j / W::G][j % W::G][q]", "matmul,matmul_sm80", "matmul input=f32[9,32] other=f32[32,8]"},
 	{"matmul_sm80.cu", "copies_wait<P::STAGES - 2>();\n      __syncthreads();", "copies_wait<P::STAGES - 2>();", "matmul,matmul_sm80", "matmul input=f32[9,256] other=f32[256,8]"},
 	{"matmul_wide_sm80.cu", "copies_wait<P::STAGES - 2>();\n      __syncthreads();", "copies_wait<P::STAGES - 2>();", "matmul,matmul_wide_sm80", "matmul input=f32[72,40] other=f32[40,8136]"},
 	{"matmul_wide_sm80.cu", "multiply(k / Q % 2)", "multiply(0)", "matmul,matmul_wide_sm80", "matmul input=f32[72,40] other=f32[40,8136]"},

@@ -13,50 +13,32 @@ template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_> struct Ma
   static constexpr i32 BYTES = (TM + TN) * DEPTH * 16 * STAGES;
 };
 
-// A chunk of products of EACH lines, as they lie in memory: along k, or across, where
-// neighbours belong to neighbouring lines.
-template <class S, i32 EACH, bool ACROSS> struct Piece {
-  static constexpr i32 V = 16 / sizeof(S);
-  Words<S, V> line[EACH];
-  template <class T> DEVICE void numbers(T (&v)[EACH][V]) const {
-#pragma unroll
-    for (i32 j = 0; j < EACH; j++) unpack(v[j], line[j]);
-  }
-};
-template <class S, i32 EACH> struct Piece<S, EACH, true> {
-  static constexpr i32 V = 16 / sizeof(S);
-  Pack<S, EACH> row[V];
-  template <class T> DEVICE void numbers(T (&v)[EACH][V]) const {
-#pragma unroll
-    for (i32 q = 0; q < V; q++) {
-      T w[EACH];
-      unpack(w, row[q]);
-#pragma unroll
-      for (i32 j = 0; j < EACH; j++) v[j][q] = w[j];
-    }
-  }
-};
-
-// A step of LINES lines of a factor in shared memory, of which a thread has EACH, and LANES
-// threads have different ones.
-template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct FactorTile {
+// A step of LINES lines of a factor as it lies in memory: along k, or across,
+// where neighbours belong to neighbouring lines. A thread has EACH lines.
+template <class S, class P, bool ACROSS, i32 LINES, i32 EACH> struct FactorTile {
   static constexpr i32 V = 16 / sizeof(S), DEPTH = V * P::DEPTH;
+  static constexpr i32 G = ACROSS ? EACH : 1; // lines that are read at once, and lie side by side
   typedef ChunkTile<ACROSS ? DEPTH : LINES, ACROSS ? LINES / V : P::DEPTH, P::THREADS> Tile;
   Tile tile;
 
-  static DEVICE i32 line_of(i32 lane, i32 j) { return ACROSS ? EACH * lane + j : lane + j * LANES; }
-  // Lines from a thread's first one on, of one of the chunks.
-  DEVICE Piece<S, EACH, ACROSS> read(i32 line, i32 chunk) {
-    Piece<S, EACH, ACROSS> p;
+  // The line of a thread's element j, of which LANES threads have different ones.
+  template <i32 LANES> static DEVICE i32 line_of(i32 lane, i32 j) {
+    return ACROSS ? EACH * lane + j : lane + j * LANES;
+  }
+
+  // G lines from line on, a chunk of products from k on.
+  template <class T> DEVICE void read(i32 line, i32 k, T (&v)[G][V]) {
     if constexpr (ACROSS) {
 #pragma unroll
-      for (i32 q = 0; q < V; q++)
-        p.row[q] = *(const Pack<S, EACH> *)((const S *)tile.at(chunk * V + q, line / V) + line % V);
-    } else {
+      for (i32 q = 0; q < V; q++) {
+        T w[G];
+        unpack(w, *(const Pack<S, G> *)((const S *)tile.at(k + q, line / V) + line % V));
 #pragma unroll
-      for (i32 j = 0; j < EACH; j++) p.line[j] = *(const Words<S, V> *)tile.at(line + j * LANES, chunk);
+        for (i32 g = 0; g < G; g++) v[g][q] = w[g];
+      }
+    } else {
+      unpack(v[0], *(const Words<S, V> *)tile.at(line, k / V));
     }
-    return p;
   }
 };
 
@@ -73,8 +55,8 @@ DEVICE ChunkSource<Tile, ACROSS> source(const Factor &f, i64 batch, i64 first, i
 // matmul of factors that lie so that chunks can be copied at once, input along k.
 template <class S, class P, bool WA> DEVICE void matmul_tiles(const MatmulArgs &a, void *shared) {
   typedef typename Compute<S>::type T;
-  typedef FactorTile<S, P, false, P::TM, P::MT, 4> X;
-  typedef FactorTile<S, P, WA, P::TN, P::NT, 8> W;
+  typedef FactorTile<S, P, false, P::TM, P::MT> X;
+  typedef FactorTile<S, P, WA, P::TN, P::NT> W;
   X *input = (X *)shared;
   W *other = (W *)(input + P::STAGES);
   const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -104,34 +86,28 @@ template <class S, class P, bool WA> DEVICE void matmul_tiles(const MatmulArgs &
       from = from == P::STAGES - 1 ? 0 : from + 1;
       to = to == P::STAGES - 1 ? 0 : to + 1;
       if (m0 + row0 >= a.m) continue;
-      const i32 row = row0 + X::line_of(lane / 8, 0), column = column0 + W::line_of(lane % 8, 0);
-      // What is beyond k adds nothing, rather than +0: a sum of small numbers may have rounded to -0.
-      const i32 chunks = left < X::DEPTH ? (i32)left / X::V : P::DEPTH;
-      T f[P::MT][X::V], b[P::NT][X::V];
-      auto px = x.read(row, 0);
-      auto pw = w.read(column, 0);
-      px.numbers(f);
-      pw.numbers(b);
-      px = x.read(row, 1);
-      pw = w.read(column, 1);
-      // While numbers are multiplied the next ones are widened, and those after them read.
-#pragma unroll 2
-      for (i32 c = 0; c < chunks; c++) {
-        const i32 ahead = (c + 2) % P::DEPTH;
-        auto nx = x.read(row, ahead);
-        auto nw = w.read(column, ahead);
+      auto multiply = [&](i32 k) {
+        T b[P::NT / W::G][W::G][X::V];
 #pragma unroll
-        for (i32 q = 0; q < X::V; q++) {
+        for (i32 j = 0; j < P::NT; j += W::G) w.read(column0 + W::template line_of<8>(lane % 8, j), k, b[j / W::G]);
 #pragma unroll
-          for (i32 i = 0; i < P::MT; i++) {
+        for (i32 i = 0; i < P::MT; i++) {
+          T f[1][X::V];
+          x.read(row0 + X::template line_of<4>(lane / 8, i), k, f);
 #pragma unroll
-            for (i32 j = 0; j < P::NT; j++) sum[i][j] = fma_(f[i][q], b[j][q], sum[i][j]);
+          for (i32 q = 0; q < X::V; q++) {
+#pragma unroll
+            for (i32 j = 0; j < P::NT; j++) sum[i][j] = fma_(f[0][q], b[j / W::G][j % W::G][q], sum[i][j]);
           }
         }
-        px.numbers(f);
-        pw.numbers(b);
-        px = nx;
-        pw = nw;
+      };
+      // What is beyond k adds nothing, rather than +0: a sum of small numbers may have rounded to -0.
+      if (left >= X::DEPTH) {
+#pragma unroll
+        for (i32 k = 0; k < X::DEPTH; k += X::V) multiply(k);
+      } else {
+#pragma unroll 1
+        for (i32 k = 0; k < (i32)left; k += X::V) multiply(k);
       }
     }
     copies_wait<0>();
@@ -140,7 +116,7 @@ template <class S, class P, bool WA> DEVICE void matmul_tiles(const MatmulArgs &
     S *y[P::NT];
 #pragma unroll
     for (i32 j = 0; j < P::NT; j++) {
-      i64 n = n0 + column0 + W::line_of(lane % 8, j);
+      i64 n = n0 + column0 + W::template line_of<8>(lane % 8, j);
       y[j] = (S *)a.y + batch * a.y_batch + n * a.y_column;
       if (n < a.n)
         bias[j] = bias_of<T>(a, n);
@@ -149,7 +125,7 @@ template <class S, class P, bool WA> DEVICE void matmul_tiles(const MatmulArgs &
     }
 #pragma unroll
     for (i32 i = 0; i < P::MT; i++) {
-      i64 m = m0 + row0 + X::line_of(lane / 8, i);
+      i64 m = m0 + row0 + X::template line_of<4>(lane / 8, i);
       if (m >= a.m) continue;
 #pragma unroll
       for (i32 j = 0; j < P::NT; j++) {
