@@ -57,7 +57,7 @@ func atOnce(v *tensor.View, codes int64) bool {
 
 // weightShapes are the kernels for compact codes.
 var weightShapes = []tileShape{
-	{"row", 1, 32, blockThreads, weightTypes}, {"four", 4, 32, blockThreads, weightTypes}, {"few", 8, 64, blockThreads, weightTypes},
+	{"row", 1, 16, blockThreads, weightTypes}, {"four", 4, 16, blockThreads, weightTypes}, {"few", 8, 32, blockThreads, weightTypes},
 }
 
 var weightTypes = []tensor.DType{tensor.F32, tensor.BF16}
@@ -66,7 +66,9 @@ const weightRun = 32 // codes that have the same parameters there
 
 type weightArgs struct {
 	stripe                          stripeArgs
-	n, k, group                     int64
+	n, k, group, groups             int64
+	groupOf                         ratio
+	_                               int32
 	x, weight, scale, zero, bias, y tensorArg
 	hasBias, learned                int32
 	lo, hi                          float64 // bounds of learned zero points
@@ -79,6 +81,7 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	a.learned = boolArg(p.Types[3].IsFloat())
 	lo, hi := p.Types[1].WholeRange()
 	a.lo, a.hi = float64(lo), float64(hi)
+	a.groups = (a.k + a.group - 1) / a.group
 	m, k := p.Shapes[0][0], to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
 	var partial int64
 	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)
@@ -86,6 +89,7 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	shape, tiles, ok := tilesOf(weightShapes, p.Types[0], 1, m, a.n)
 	if ok && a.fits(p) {
 		a.group = min(a.group, a.k)
+		a.groupOf = ratioOf(a.group)
 		fast = to.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
 	}
 	to.run = func(r *run) {
@@ -104,6 +108,6 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 // fits reports whether the kernels of weightShapes serve a problem, where tensors are compact.
 func (a *weightArgs) fits(p *Problem) bool {
 	scale, zero := p.Types[2], p.Types[3]
-	return a.k > 0 && a.k < 1<<31 && a.k%8 == 0 && (a.group%weightRun == 0 || a.group >= a.k) &&
+	return a.k > 0 && a.k < 1<<30 && a.k%8 == 0 && (a.group%weightRun == 0 || a.group >= a.k) &&
 		scale.Size() <= 4 && (zero == tensor.None || zero.Size() <= 4)
 }

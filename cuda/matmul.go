@@ -41,7 +41,7 @@ const (
 // columns of their tiles, from those that reuse least of what they read.
 var matmulShapes = []tileShape{
 	{"row", 4, 32, 128, matmulTypes}, {"few", fewRows, 32, 128, matmulTypes},
-	{"small", 64, 64, 128, matmulTypes[:1]}, {"wide", 128, 128, 128, matmulTypes[:1]},
+	{"small", 64, 64, 128, matmulTypes[:1]}, {"wide", 128, 128, 128, matmulTypes},
 }
 
 var matmulTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
@@ -79,7 +79,7 @@ func buildMatmul(p *Problem, to *Program) error {
 		x, xAcross := a.input.atOnce(a.k, size)
 		other, otherAcross := a.other.atOnce(a.k, size)
 		a.inputAcross, a.otherAcross = boolArg(xAcross), boolArg(otherAcross)
-		if fast >= 0 && r.functions[fast] != 0 && x && other && (!xAcross || otherAcross && shape.rows > fewRows) {
+		if fast >= 0 && r.functions[fast] != 0 && x && other && (!xAcross || shape.rows > fewRows) {
 			launch(r, fast, shape.blocks(fastTiles), &a)
 			return
 		}

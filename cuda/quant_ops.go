@@ -24,6 +24,18 @@ func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
 	return q
 }
 
+// coded is rounded of an op that makes codes: those of 8-bit floats are the same where
+// the bounds are rounded first, which the kernels ask for.
+func (q quantArgs) coded(p *Problem, code tensor.DType) quantArgs {
+	q = q.rounded(p, code)
+	for _, d := range []tensor.DType{tensor.F8E4M3, tensor.F8E5M2} {
+		if q.float8 == float8Codes[d] {
+			q.lo, q.hi = tensor.RoundFloat8(d, q.lo), tensor.RoundFloat8(d, q.hi)
+		}
+	}
+	return q
+}
+
 // mapping is an op that maps every element on its own. in, x, scale, zero and
 // out are numbers of arguments; x is -1 where there is none.
 type mapping struct {
@@ -166,7 +178,7 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 
 func buildQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	quantize(p, to, mapping{q: grouped(p).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
+	quantize(p, to, mapping{q: grouped(p).coded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
 	return nil
 }
 
@@ -200,7 +212,7 @@ func buildDequantize(p *Problem, to *Program) error {
 
 func buildFakeQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
-	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
+	m := mapping{q: grouped(p).coded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
 	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
 	return nil
 }

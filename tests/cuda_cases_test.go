@@ -54,7 +54,7 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 			}
 			list = append(list, c)
 			if strings.HasPrefix(text, "matmul ") { // as a linear layer's weight and, in its gradient, what comes from above
-				for _, c.turned = range []string{"other", "input"} {
+				for _, c.turned = range []string{"other", "input", "other input"} {
 					list = append(list, c)
 				}
 				c.turned = ""

@@ -30,7 +30,7 @@ type deviceCase struct {
 	data   string // how inputs are made; see fill
 	layout func(tensor.DType, []int64) placed
 	shift  uint64 // bytes by which device memory is off its alignment
-	turned string // an argument whose matrices lie column by column
+	turned string // arguments whose matrices lie column by column
 }
 
 func (c deviceCase) String() string { return fmt.Sprintf("%s (%s)", c.text, c.data) }
@@ -51,7 +51,7 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		}
 		dtype, _ := tensor.ParseDType(info.DType)
 		layout := c.layout
-		if info.Name == c.turned {
+		if slices.Contains(strings.Fields(c.turned), info.Name) {
 			layout = turned
 		}
 		if dtype.Packed() {

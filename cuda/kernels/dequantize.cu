@@ -8,8 +8,7 @@ struct Dequantize {
   template <class H, class T> static DEVICE T run(H q, T, const Param<T> &p) { return (T)(q - (H)p.z) * p.s; }
   template <class S, class A, i32 V> static DEVICE Words<S, V> quickly(const Values<A, f32> &p, const Words<A, V> &q) {
     f32 y[V];
-    p.values(y, q);
-    return pack_numbers<S>(y);
+    return p.values(y, q) ? pack_usual<S>(y) : pack_numbers<S>(y);
   }
 };
 

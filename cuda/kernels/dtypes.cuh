@@ -207,8 +207,8 @@ template <class S> DEVICE typename Compute<S>::type get(const Tensor &t, i64 i) 
   return widen<typename Compute<S>::type>(element<S>(t, i));
 }
 
-// Elements of a type that is only known at run time: parameters, grids.
-template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
+// Elements of a type that is only known at run time: of a float,
+template <class T> DEVICE T get_float(const void *data, i32 dtype, i64 at) {
   switch (dtype) {
   case f32_:
     return widen<T>(((const f32 *)data)[at]);
@@ -216,8 +216,16 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const f64 *)data)[at]);
   case f16_:
     return widen<T>(((const f16 *)data)[at]);
-  case bf16_:
+  default:
     return widen<T>(((const bf16 *)data)[at]);
+  }
+}
+
+// and of any: parameters, grids. An absent tensor's are 0.
+template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
+  switch (dtype) {
+  case none_:
+    return 0;
   case s8_:
     return widen<T>(((const s8 *)data)[at]);
   case u8_:
@@ -234,21 +242,8 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const f8e4m3 *)data)[at]);
   case f8e5m2_:
     return widen<T>(((const f8e5m2 *)data)[at]);
-  }
-  return 0; // an absent tensor
-}
-
-// The same of a type that is a float.
-template <class T> DEVICE T get_float(const void *data, i32 dtype, i64 at) {
-  switch (dtype) {
-  case f32_:
-    return widen<T>(((const f32 *)data)[at]);
-  case f64_:
-    return widen<T>(((const f64 *)data)[at]);
-  case f16_:
-    return widen<T>(((const f16 *)data)[at]);
   default:
-    return widen<T>(((const bf16 *)data)[at]);
+    return get_float<T>(data, dtype, at);
   }
 }
 

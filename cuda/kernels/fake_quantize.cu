@@ -4,18 +4,18 @@
 template <i32 KIND> struct FakeQuantize {
   static constexpr bool backward = false, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class A, class T> using Params = Levels<T, KIND != no_float8>;
+  template <class A, class T> using Params = typename LevelsOf<KIND, T>::type;
   template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return (p.code(u) - p.z) * p.s; }
   template <class S, i32 V> static DEVICE Words<S, V> quickly(const Params<S, f32> &p, const Words<S, V> &in) {
-    f32 x[V];
-    p.prepare(x, in);
     if constexpr (KIND) {
-      p.template float8_rounded<KIND>(x);
+      return p.rounded(in);
     } else {
+      f32 x[V];
+      p.prepare(x, in);
 #pragma unroll
       for (i32 j = 0; j < V; j++) x[j] = (p.level(x[j]) - p.shift) * p.s;
+      return pack_usual<S>(x);
     }
-    return pack_numbers<S, KIND != no_float8>(x);
   }
 };
 

@@ -21,4 +21,6 @@ struct MatmulArgs {
 };
 
 // The bias of a column, or -0, which changes no sum.
-template <class T> DEVICE T bias_of(const MatmulArgs &a, i64 n) { return a.has_bias ? get_any<T>(a.bias, n) : -(T)0; }
+template <class T> DEVICE T bias_of(const MatmulArgs &a, i64 n) {
+  return a.has_bias ? get_float<T>(a.bias.data, a.bias.dtype, offset_of(a.bias, n)) : -(T)0;
+}

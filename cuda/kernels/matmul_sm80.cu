@@ -1,45 +1,43 @@
 #include "matmul.cuh"
 #include "mma.cuh"
+#include "words.cuh"
 
 const i32 matmul_fast_threads = 128;
 
-// A thread has MT by NT elements of y, a warp 4 by 8 times as many, and a block
-// MS by NS warps. A step takes DEPTH chunks of 16 bytes along k.
-template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_, i32 UNROLL_> struct MatmulShape {
-  static constexpr i32 MT = MT_, NT = NT_, MS = MS_, NS = NS_, DEPTH = DEPTH_, STAGES = STAGES_, UNROLL = UNROLL_;
+// Few rows of input. A thread has MT by NT elements of y, a warp 4 by 8 times as many, and
+// a block MS by NS warps. A step takes DEPTH chunks of 16 bytes along k.
+template <i32 MT_, i32 NT_, i32 MS_, i32 NS_, i32 DEPTH_, i32 STAGES_> struct MatmulShape {
+  static constexpr i32 MT = MT_, NT = NT_, MS = MS_, NS = NS_, DEPTH = DEPTH_, STAGES = STAGES_;
   static constexpr i32 THREADS = matmul_fast_threads, TM = 4 * MT * MS, TN = 8 * NT * NS;
   static_assert(32 * MS * NS == THREADS);
   static constexpr i32 BYTES = (TM + TN) * DEPTH * 16 * STAGES;
 };
 
 // A step of LINES lines of a factor as it lies in memory: along k, or across,
-// where neighbours belong to neighbouring lines. A thread has EACH lines, and
-// LANES threads of a warp have different ones.
-template <class S, class P, bool ACROSS, i32 LINES, i32 EACH, i32 LANES> struct FactorTile {
+// where neighbours belong to neighbouring lines. A thread has EACH lines.
+template <class S, class P, bool ACROSS, i32 LINES, i32 EACH> struct FactorTile {
   static constexpr i32 V = 16 / sizeof(S), DEPTH = V * P::DEPTH;
-  static constexpr i32 G = !ACROSS ? 1 : EACH < 4 ? EACH : 4; // lines that are read at once
+  static constexpr i32 G = ACROSS ? EACH : 1; // lines that are read at once, and lie side by side
   typedef ChunkTile<ACROSS ? DEPTH : LINES, ACROSS ? LINES / V : P::DEPTH, P::THREADS> Tile;
   Tile tile;
 
-  static DEVICE i32 line_of(i32 lane, i32 j) { return G * lane + j / G * (LANES * G) + j % G; }
+  // The line of a thread's element j, of which LANES threads have different ones.
+  template <i32 LANES> static DEVICE i32 line_of(i32 lane, i32 j) {
+    return ACROSS ? EACH * lane + j : lane + j * LANES;
+  }
 
-  // G lines from line on, Q products from k on. Read at once, numbers would lie
-  // in registers whose banks are those of the other factor's at the same k,
-  // and sums' in every second step; ONE by one, they lie anywhere.
-  template <bool ONE, i32 Q, class T> DEVICE void read(i32 line, i32 k, T (&v)[G][Q]) {
+  // G lines from line on, a chunk of products from k on.
+  template <class T> DEVICE void read(i32 line, i32 k, T (&v)[G][V]) {
     if constexpr (ACROSS) {
 #pragma unroll
-      for (i32 q = 0; q < Q; q++) {
+      for (i32 q = 0; q < V; q++) {
         T w[G];
         unpack(w, *(const Pack<S, G> *)((const S *)tile.at(k + q, line / V) + line % V));
 #pragma unroll
         for (i32 g = 0; g < G; g++) v[g][q] = w[g];
       }
-    } else if constexpr (ONE && sizeof(S) == 4) {
-#pragma unroll
-      for (i32 q = 0; q < Q; q++) v[0][q] = ((const volatile S *)tile.at(line, k / V))[k % V + q];
     } else {
-      unpack(v[0], *(const Pack<S, Q> *)((const S *)tile.at(line, k / V) + k % V));
+      unpack(v[0], *(const Words<S, V> *)tile.at(line, k / V));
     }
   }
 };
@@ -54,12 +52,11 @@ DEVICE ChunkSource<Tile, ACROSS> source(const Factor &f, i64 batch, i64 first, i
     return {data, f.line * (i64)sizeof(S), first, f.lines, depth * (i64)sizeof(S)};
 }
 
-// matmul of factors that lie so that chunks can be copied at once.
-template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const MatmulArgs &a, void *shared) {
+// matmul of factors that lie so that chunks can be copied at once, input along k.
+template <class S, class P, bool WA> DEVICE void matmul_tiles(const MatmulArgs &a, void *shared) {
   typedef typename Compute<S>::type T;
-  typedef FactorTile<S, P, XA, P::TM, P::MT, 4> X;
-  typedef FactorTile<S, P, WA, P::TN, P::NT, 8> W;
-  constexpr i32 Q = XA && WA ? 1 : 4; // products for which to read at once
+  typedef FactorTile<S, P, false, P::TM, P::MT> X;
+  typedef FactorTile<S, P, WA, P::TN, P::NT> W;
   X *input = (X *)shared;
   W *other = (W *)(input + P::STAGES);
   const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -68,7 +65,7 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
   for (i64 tile = blockIdx.x; tile < a.batch * down * across; tile += gridDim.x) {
     i64 band = div_(tile, across), batch = div_(band, down);
     i64 m0 = (band - batch * down) * P::TM, n0 = (tile - band * across) * P::TN;
-    auto rows = source<S, XA, typename X::Tile>(a.input, batch, m0, a.k);
+    auto rows = source<S, false, typename X::Tile>(a.input, batch, m0, a.k);
     auto columns = source<S, WA, typename W::Tile>(a.other, batch, n0, a.k);
     T sum[P::MT][P::NT] = {};
 #pragma unroll
@@ -90,32 +87,27 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
       to = to == P::STAGES - 1 ? 0 : to + 1;
       if (m0 + row0 >= a.m) continue;
       auto multiply = [&](i32 k) {
-        T b[P::NT / W::G][W::G][Q];
+        T b[P::NT / W::G][W::G][X::V];
 #pragma unroll
-        for (i32 j = 0; j < P::NT; j += W::G)
-          w.template read<P::NT <= 2>(column0 + W::line_of(lane % 8, j), k, b[j / W::G]);
+        for (i32 j = 0; j < P::NT; j += W::G) w.read(column0 + W::template line_of<8>(lane % 8, j), k, b[j / W::G]);
 #pragma unroll
-        for (i32 i = 0; i < P::MT; i += X::G) {
-          T f[X::G][Q];
-          x.template read<false>(row0 + X::line_of(lane / 8, i), k, f);
+        for (i32 i = 0; i < P::MT; i++) {
+          T f[1][X::V];
+          x.read(row0 + X::template line_of<4>(lane / 8, i), k, f);
 #pragma unroll
-          for (i32 q = 0; q < Q; q++) {
+          for (i32 q = 0; q < X::V; q++) {
 #pragma unroll
-            for (i32 g = 0; g < X::G; g++) {
-#pragma unroll
-              for (i32 j = 0; j < P::NT; j++) sum[i + g][j] = fma_(f[g][q], b[j / W::G][j % W::G][q], sum[i + g][j]);
-            }
+            for (i32 j = 0; j < P::NT; j++) sum[i][j] = fma_(f[0][q], b[j / W::G][j % W::G][q], sum[i][j]);
           }
         }
       };
       // What is beyond k adds nothing, rather than +0: a sum of small numbers may have rounded to -0.
-      if (P::UNROLL > 1 && left >= X::DEPTH) {
-#pragma unroll P::UNROLL
-        for (i32 k = 0; k < X::DEPTH; k += Q) multiply(k);
+      if (left >= X::DEPTH) {
+#pragma unroll
+        for (i32 k = 0; k < X::DEPTH; k += X::V) multiply(k);
       } else {
-        const i32 depth = left < X::DEPTH ? (i32)left : X::DEPTH;
 #pragma unroll 1
-        for (i32 k = 0; k < depth; k += Q) multiply(k);
+        for (i32 k = 0; k < (i32)left; k += X::V) multiply(k);
       }
     }
     copies_wait<0>();
@@ -124,7 +116,7 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
     S *y[P::NT];
 #pragma unroll
     for (i32 j = 0; j < P::NT; j++) {
-      i64 n = n0 + column0 + W::line_of(lane % 8, j);
+      i64 n = n0 + column0 + W::template line_of<8>(lane % 8, j);
       y[j] = (S *)a.y + batch * a.y_batch + n * a.y_column;
       if (n < a.n)
         bias[j] = bias_of<T>(a, n);
@@ -133,7 +125,7 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
     }
 #pragma unroll
     for (i32 i = 0; i < P::MT; i++) {
-      i64 m = m0 + row0 + X::line_of(lane / 8, i);
+      i64 m = m0 + row0 + X::template line_of<4>(lane / 8, i);
       if (m >= a.m) continue;
 #pragma unroll
       for (i32 j = 0; j < P::NT; j++) {
@@ -145,24 +137,19 @@ template <class S, class P, bool XA, bool WA> DEVICE void matmul_tiles(const Mat
 
 template <class S, class P> DEVICE void matmul_fast(const MatmulArgs &a) {
   __shared__ Pack<u8, 16> shared[P::BYTES / 16];
-  if (!a.input_across && !a.other_across)
-    matmul_tiles<S, P, false, false>(a, shared);
-  else if (!a.input_across)
-    matmul_tiles<S, P, false, true>(a, shared);
-  else if constexpr (P::TM > 16)
-    matmul_tiles<S, P, true, true>(a, shared);
+  if (a.other_across)
+    matmul_tiles<S, P, true>(a, shared);
+  else
+    matmul_tiles<S, P, false>(a, shared);
 }
 
-// Registers are for so many blocks of threads per multiprocessor.
-#define FAST(name, S, blocks, ...)                                               \
-  KERNEL_OF(matmul_##name##_sm80_##S, MatmulArgs, matmul_fast_threads, blocks) { \
-    matmul_fast<S, MatmulShape<__VA_ARGS__>>(a);                                 \
+#define FAST(name, S, ...)                                                  \
+  KERNEL_OF(matmul_##name##_sm80_##S, MatmulArgs, matmul_fast_threads, 1) { \
+    matmul_fast<S, MatmulShape<__VA_ARGS__>>(a);                            \
   }
-#define MATMUL_FAST(S)                   \
-  FAST(row, S, 1, 1, 1, 1, 4, 16, 4, 64) \
-  FAST(few, S, 1, 2, 2, 2, 2, 16, 4, 64)
+#define MATMUL_FAST(S)            \
+  FAST(row, S, 1, 1, 1, 4, 16, 5) \
+  FAST(few, S, 2, 2, 2, 2, 16, 4)
 MATMUL_FAST(f32)
 MATMUL_FAST(f16)
 MATMUL_FAST(bf16)
-FAST(small, f32, 4, 8, 4, 2, 2, 8, 3, 1)
-FAST(wide, f32, 2, 16, 8, 2, 2, 4, 3, 1)

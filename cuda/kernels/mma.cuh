@@ -6,11 +6,16 @@
 #ifndef ISOBIT_SHIM
 DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
-// Starts copying 16 bytes to shared memory, or zeros where not inside.
-DEVICE void copy_async(void *to, const void *from, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-               "l"(__cvta_generic_to_global(from)), "r"(inside ? 16 : 0)
-               : "memory");
+// Starts copying 16 bytes to shared memory, or 4, or zeros where not inside.
+template <i32 BYTES = 16> DEVICE void copy_async(void *to, const void *from, bool inside) {
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(inside ? 16 : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(inside ? 4 : 0)
+                 : "memory");
 }
 // Ends a group of this thread's copies.
 DEVICE void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

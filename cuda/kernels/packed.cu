@@ -83,7 +83,7 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
           f32 y[V], less = is_signed ? 8 : 0;
 #pragma unroll
           for (i32 j = 0; j < V; j++) y[j] = p.value((j % 2 ? w >> 4 : w) & 0x0f0f0f0f, j / 2, less);
-          (&words_at<Y, V>(a.x, first))[i] = pack_numbers<Y>(y);
+          (&words_at<Y, V>(a.x, first))[i] = pack_usual<Y>(y);
         },
         run);
   } else {

@@ -3,6 +3,12 @@
 #pragma once
 #include "dtypes.cuh"
 
+// A divisor of numbers below 2^31: n / by is n * multiplier >> shift.
+struct Ratio {
+  u32 by, multiplier, shift;
+  DEVICE u32 of(u32 n) const { return (u32)((u64)n * multiplier >> shift); }
+};
+
 // The elements of a problem and the parameters that they belong to.
 //
 // With dims == 0 the elements are rows of inner elements; row r belongs to

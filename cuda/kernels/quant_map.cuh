@@ -9,12 +9,6 @@ template <class A, class B, class S> struct PackSize {
   static constexpr i32 value = 16 / (wide > sizeof(S) ? wide : sizeof(S));
 };
 
-// A divisor of numbers below 2^31: n / by is n * multiplier >> shift.
-struct Ratio {
-  u32 by, multiplier, shift;
-  DEVICE u32 of(u32 n) const { return (u32)((u64)n * multiplier >> shift); }
-};
-
 // How packs of elements are shared out that come in runs of one parameter. A warp does a
 // tile at a time: up to tile_packs packs of a long run, or several short runs side by side.
 // Each run has 1 << log_lanes of its lanes, or all lanes have packs of any of side runs.

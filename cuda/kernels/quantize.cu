@@ -4,15 +4,16 @@
 template <i32 KIND> struct Quantize {
   static constexpr bool backward = false, divides = true;
   template <class A, class T> static constexpr bool quick = sizeof(T) == 4;
-  template <class A, class T> using Params = Levels<T, KIND != no_float8>;
+  template <class A, class T> using Params = typename LevelsOf<KIND, T>::type;
   template <class T> static DEVICE T run(T, T u, const Param<T> &p) { return quantized(u, p.z, p.lo, p.hi, KIND); }
   template <class S, class X, i32 V> static DEVICE Words<S, V> quickly(const Params<X, f32> &p, const Words<X, V> &in) {
-    f32 x[V];
-    p.prepare(x, in);
-    if constexpr (KIND)
-      return p.template float8_codes<KIND, S>(x);
-    else
+    if constexpr (KIND) {
+      return p.template codes<S>(in);
+    } else {
+      f32 x[V];
+      p.prepare(x, in);
       return p.template codes<S>(x);
+    }
   }
 };
 
@@ -29,7 +30,7 @@ template <i32 KIND> struct QuantizeBackward {
     p.prepare(x, in);
 #pragma unroll
     for (i32 j = 0; j < V; j++) dy[j] = p.template within<KIND>(x[j]) ? p.divided(dy[j]) : 0;
-    return pack_numbers<S, true>(dy);
+    return pack_numbers<S>(dy);
   }
 };
 

@@ -9,6 +9,9 @@
 struct WeightArgs {
   Stripe stripe; // a reduction for each y[m, n]
   i64 n, k, group;
+  i64 groups; // of a row
+  Ratio group_of; // where k is below 2^31
+  i32 pad;
   Tensor x, weight, scale, zero, bias, y;
   i32 has_bias, learned;
   f64 lo, hi; // bounds of learned zero points
@@ -31,7 +34,7 @@ template <class X> struct WeightOnlyLinear : Adding {
     return ch;
   }
   template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 k) {
-    i64 i = ch.n * a.k + k, group = ch.n * ((a.k + a.group - 1) / a.group) + div_(k, a.group);
+    i64 i = ch.n * a.k + k, group = ch.n * a.groups + div_(k, a.group);
     bool packed = a.weight.dtype == s4_ || a.weight.dtype == u4_;
     T q = packed ? (T)packed_code(a.weight, i, a.k) : get_any<T>(a.weight, i);
     T z = get_any<T>(a.zero, group);

@@ -40,20 +40,46 @@ template <class S, bool FIRST = false, i32 V> DEVICE Words<S, V> pack_words(cons
   return p;
 }
 
-DEVICE u32 element_bits(f32 v) { return bits_of(v); }
-DEVICE u32 element_bits(f16 v) { return v.bits; }
-DEVICE u32 element_bits(bf16 v) { return v.bits; }
+#ifndef ISOBIT_SHIM
+// Two numbers as f16, the first one in the last bits.
+DEVICE u32 two_halves(f32 x, f32 y) {
+  u32 w;
+  asm("{ .reg .b16 x, y; cvt.rn.f16.f32 x, %1; cvt.rn.f16.f32 y, %2; mov.b32 %0, {x, y}; }" : "=r"(w) : "f"(x), "f"(y));
+  return w;
+}
+#endif
+
+// The first bytes of four elements from j on.
+template <class S, i32 V> DEVICE u32 first_bytes(const Words<S, V> &p, i32 j) {
+  const u32 *w = p.w.v + j / Words<S, V>::each;
+  if constexpr (sizeof(S) == 2) return __byte_perm(w[0], w[1], 0x7531);
+  return __byte_perm(__byte_perm(w[0], w[1], 0x0073), __byte_perm(w[2], w[3], 0x0073), 0x5410);
+}
+
 template <class S> constexpr bool is_bf16 = false;
 template <> constexpr bool is_bf16<bf16> = true;
 
-// Narrows numbers; a NaN needs NANS.
-template <class S, bool NANS = false, i32 V> DEVICE Words<S, V> pack_numbers(const f32 (&v)[V]) {
-  const bool first = is_bf16<S> && !NANS;
+// Numbers as bits of S, which are the first ones of a word where S is bf16.
+template <class S> DEVICE u32 narrow_bits(f32 v) {
+  if constexpr (is_bf16<S>) return v != v ? 0x7fc00000 : bits_of(v) + 0x7fff + (bits_of(v) >> 16 & 1);
+  if constexpr (sizeof(S) == 2) return float_to_half(v);
+  return bits_of(v);
+}
+template <class S, i32 V> DEVICE Words<S, V> pack_numbers(const f32 (&v)[V]) {
+  u32 w[V];
+#pragma unroll
+  for (i32 j = 0; j < V; j++) w[j] = narrow_bits<S>(v[j]);
+  return pack_words<S, is_bf16<S>>(w);
+}
+
+// The same of zeros, of sizes from 2^-100 to 2^100 and of NaNs. Their product with 2^16 + 1,
+// rounded, ends where a bf16 does: what is left beside it is rounded there, ties to even.
+template <class S, i32 V> DEVICE Words<S, V> pack_usual(const f32 (&v)[V]) {
   u32 w[V];
 #pragma unroll
   for (i32 j = 0; j < V; j++) {
-    u32 b = bits_of(v[j]);
-    w[j] = first ? b + 0x7fff + (b >> 16 & 1) : element_bits(Narrow<S>::from(v[j]));
+    const f32 far = v[j] * 65537;
+    w[j] = is_bf16<S> ? bits_of(far - (far - v[j])) : narrow_bits<S>(v[j]);
   }
-  return pack_words<S, first>(w);
+  return pack_words<S, is_bf16<S>>(w);
 }

@@ -26,6 +26,7 @@ struct Fiber {
 struct Copy {
   void *to;
   const void *from; // nullptr: zeros
+  int bytes;
 };
 typedef std::deque<std::vector<Copy>> Copies;
 
@@ -190,10 +191,10 @@ const char (*shim_show(unsigned mask, const void *value, unsigned size))[32] {
 
 // A GPU copies at some time between the call and the wait for it: here at once
 // or when waited for, which blocks take in turns.
-void copy_async(void *to, const void *from, bool inside) {
+void start_copy(void *to, const void *from, bool inside, int bytes) {
   Copies &c = block.copies[current->thread];
-  c.back().push_back({to, inside ? from : nullptr});
-  if ((size_t)to % 16 != 0 || (inside && (size_t)from % 16 != 0)) shim_fail("a copy is not aligned");
+  c.back().push_back({to, inside ? from : nullptr, bytes});
+  if ((size_t)to % bytes != 0 || (inside && (size_t)from % bytes != 0)) shim_fail("a copy is not aligned");
   if (blockIdx.x % 2 == block.descending) return;
   copies_commit();
   copies_wait_but(0);
@@ -204,7 +205,7 @@ void copies_commit() { block.copies[current->thread].emplace_back(); }
 void copies_wait_but(int last) {
   Copies &c = block.copies[current->thread];
   for (; (int)c.size() > last + 1; c.pop_front()) {
-    for (Copy &copy : c.front()) copy.from ? memcpy(copy.to, copy.from, 16) : memset(copy.to, 0, 16);
+    for (Copy &copy : c.front()) copy.from ? memcpy(copy.to, copy.from, copy.bytes) : memset(copy.to, 0, copy.bytes);
   }
 }
 

@@ -117,7 +117,10 @@ inline int dot4(int a, int b, int c) {
 }
 
 // See kernels/mma.cuh.
-void copy_async(void *to, const void *from, bool inside);
+void start_copy(void *to, const void *from, bool inside, int bytes);
+template <int BYTES = 16> inline void copy_async(void *to, const void *from, bool inside) {
+  start_copy(to, from, inside, BYTES);
+}
 void copies_commit();
 void copies_wait_but(int last);
 template <int LAST> inline void copies_wait() { copies_wait_but(LAST); }
@@ -166,3 +169,4 @@ inline unsigned short float_to_half(float f) {
   unsigned units = (unsigned)rintf(ldexpf(a, 11 - exponent)); // of 2^(exponent-11); exact before rounding
   return sign | (unsigned short)((unsigned)((exponent + 13) << 10) + units);
 }
+inline unsigned two_halves(float x, float y) { return float_to_half(x) | (unsigned)float_to_half(y) << 16; }
