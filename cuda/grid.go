@@ -109,6 +109,56 @@ func (s *samplerArgs) bind(input, grid, output *tensor.View) {
 	s.input, s.output, s.grid = imageOf(input), imageOf(output), gridOf(grid)
 }
 
+// samplerKernel is a kernel that takes any tensors and, of images, one that takes
+// flat ones (kernels/flat.cuh); else that is the same.
+type samplerKernel struct {
+	any, flat int
+	pair      uint64 // bytes of a grid's two coordinates
+}
+
+func (s *samplerArgs) kernel(to *Program, op string, dims int, image, grid tensor.DType) (k samplerKernel) {
+	k.any = to.kernel("%s_%s%s", op, s.geometry(dims), typeNames(image))
+	k.flat, k.pair = k.any, uint64(2*grid.Size())
+	if dims == 2 && s.mode != modeBicubic {
+		k.flat = to.kernel("%s_flat%s", op, typeNames(image))
+	}
+	return k
+}
+
+// maxFlat is the largest extent of a flat image: f32 tells a pixel from the next.
+const maxFlat = 1 << 24
+
+// pick is the kernel for what is bound and covered: images like the input, and grids.
+func (k samplerKernel) pick(s *samplerArgs, groups int64, images []imageArg, grids []gridArg) int {
+	flat := max(s.size[0], s.size[1]) <= maxFlat && s.positions() <= limit31/max(1, s.channels) && (s.logWidth >= 0 || groups == 1)
+	for _, m := range images {
+		flat = flat && m.axis[0] == 1 && m.within32(s, s.size)
+	}
+	for _, g := range grids {
+		strides := imageArg{image: g.image, axis: g.axis}
+		flat = flat && g.coordinate == 1 && (g.image|g.axis[0]|g.axis[1])%2 == 0 && g.data%k.pair == 0 && strides.within32(s, s.out)
+	}
+	if flat && s.output.within32(s, s.out) {
+		return k.flat
+	}
+	return k.any
+}
+
+const limit31 = 1<<31 - 1
+
+// within32 reports whether i32 offsets reach all elements, and one step beyond.
+func (m *imageArg) within32(s *samplerArgs, size [3]int64) bool {
+	left := int64(limit31)
+	for _, d := range [][2]int64{{s.images, m.image}, {s.channels, m.channel}, {size[0], m.axis[0]}, {size[1], m.axis[1]}} {
+		extent, stride := max(1, d[0]), d[1]
+		if stride < 0 || stride > left/extent {
+			return false
+		}
+		left -= stride * extent
+	}
+	return true
+}
+
 // enough is about as many threads as keep a GPU busy.
 const enough = 1 << 18
 
@@ -149,7 +199,7 @@ func buildGridSample(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
+	k := s.kernel(to, "grid_sample", dims, p.Types[0], p.Types[1])
 	each := s.channelsOfThread()
 	to.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
@@ -158,7 +208,8 @@ func buildGridSample(p *Problem, to *Program) error {
 		s := s
 		s.bind(&r.args[0], &r.args[1], &r.args[2])
 		g := s.eachChannel(each)
-		launch(r, k, g, &gridSampleArgs{s, each})
+		chosen := k.pick(&s, (s.channels+each-1)/each, []imageArg{s.input}, []gridArg{s.grid})
+		launch(r, chosen, g, &gridSampleArgs{s, each})
 	}
 	return nil
 }
@@ -179,7 +230,7 @@ func buildGridSampleBackward(p *Problem, to *Program) error {
 	return nil
 }
 
-const groupChannels, groupThreads = 16, 128
+const groupChannels, groupThreads = 16, 256
 
 // groups covers all positions with blocks of threads that sum over channels:
 // those that share a position take its groups of channels in turn.
@@ -198,15 +249,15 @@ func buildGridGradient(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
+	k := s.kernel(to, "grid_gradient", dims, p.Types[1], p.Types[2])
 	to.then(func(r *run) {
 		if s.positions() == 0 {
 			return
 		}
 		s := s
 		s.bind(&r.args[1], &r.args[2], &r.args[0])
-		g := s.groups()
-		launch(r, k, g, &gridGradientArgs{s, gridOf(&r.args[4])})
+		g, out := s.groups(), gridOf(&r.args[4])
+		launch(r, k.pick(&s, 1, []imageArg{s.input}, []gridArg{s.grid, out}), g, &gridGradientArgs{s, out})
 	})
 	return nil
 }

@@ -83,9 +83,10 @@ func forShapes(format string, shapes []tileShape) (names []string) {
 	return names
 }
 
-// forSamplers is forDims for bilinear, which nearest may share, and for bicubic.
+// forSamplers is forDims for bilinear, which nearest may share, and for bicubic,
+// with a kernel for flat images.
 func forSamplers(name string, types []tensor.DType) []string {
-	return append(forDims(name, types), forDims(name+"_bicubic", types)...)
+	return append(append(forDims(name, types), forDims(name+"_bicubic", types)...), forTypes(name+"_flat", types)...)
 }
 
 // KernelNames lists every kernel once, sorted.

@@ -1,6 +1,6 @@
 #include "bicubic.cuh"
+#include "flat.cuh"
 #include "group.cuh"
-#include "linear.cuh"
 
 // The gradient of grid_sample's grid.
 struct GridGradientArgs {
@@ -11,15 +11,15 @@ struct GridGradientArgs {
 template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared) {
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
-  each_position<D>(s, 1, [&](const Position<D> &p, bool here, i64) {
+  each_position<D, typename Taps::Number>(s, 1, [&](const Position<D> &p, bool here, i64) {
     Taps taps(s, s.input, p);
     typename Taps::Slopes total;
-    group_sums<Taps::FOLDS>(s, s.input, taps, p, here, shared, total);
+    group_sums(s, s.input, taps, p, here, shared, total);
     if (!here || threadIdx.y != 0) return;
     typename Taps::T v[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) v[d] = taps.gradient(total, d);
-    store_grid(s, a.out, p, v);
+    store_grid<typename Taps::Offset>(s, a.out, p, v);
   });
 }
 
@@ -35,3 +35,5 @@ template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typen
   GRID_GRADIENT_OF(grid_gradient_##D##d_##S, Linear##S##D) \
   GRID_GRADIENT_OF(grid_gradient_bicubic_##D##d_##S, Cubic##S##D)
 EACH_SAMPLER(GRID_GRADIENT)
+#define FLAT_GRADIENT(S) GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>)
+EACH_FLOAT(FLAT_GRADIENT)

@@ -42,11 +42,11 @@ template <i32 D> struct Position {
     }
     image = (u32)number;
   }
-  // Its offset in an Image or a Grid.
-  template <class M> DEVICE i64 in(const M &m) const {
-    i64 offset = image * m.image;
+  // Its offset in an Image or a Grid. Offset is i32 where that is enough.
+  template <class Offset = i64, class M> DEVICE Offset in(const M &m) const {
+    Offset offset = (Offset)image * (Offset)m.image;
 #pragma unroll
-    for (i32 d = 0; d < D; d++) offset += at[d] * m.axis[d];
+    for (i32 d = 0; d < D; d++) offset += (Offset)at[d] * (Offset)m.axis[d];
     return offset;
   }
 };
@@ -54,30 +54,31 @@ template <i32 D> struct Position {
 // Calls f(position, whether there is one, group) for all output positions and
 // groups, all threads of a block as often. Their threadIdx.x share a block's
 // positions: a rectangle of an image, which takes no division, or where images
-// are small as many as there are threads.
-template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+// are small as many as there are threads. Number is u32 where that counts all.
+template <i32 D, class Number = i64, class F> DEVICE void each_position(const Sampler &s, i64 of, F f) {
   const bool rows = s.log_width < 0;
-  const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
+  const Number groups = (Number)of, planes = (Number)(D == 3 ? s.images * s.out[2] : s.images);
+  const Number all = rows ? planes * (Number)s.out[1] * (Number)s.out[0] : planes;
   const i32 log = rows ? 0 : s.log_width;
   const u32 column = threadIdx.x & ((1u << log) - 1), row = threadIdx.x >> log;
   const u32 left = rows ? 0 : blockIdx.x << log, top = rows ? 0 : blockIdx.y << s.log_height;
   u32 y = top;
-  i64 z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
+  Number z = rows ? (Number)blockIdx.x * blockDim.x : blockIdx.z;
   while (z < all * groups) {
     bool here = true;
-    i64 at = z, group = 0;
+    Number at = z, group = 0;
     if (rows) {
       here = z + threadIdx.x < all * groups;
       at = here ? z + threadIdx.x : z;
     }
     if (groups > 1) {
-      group = div_(at, all);
+      group = (Number)div_(at, all);
       at -= group * all;
     }
     Position<D> p;
     if (rows) {
       p = Position<D>(s.out, at);
-      z += (i64)gridDim.x * blockDim.x;
+      z += (Number)gridDim.x * blockDim.x;
     } else {
       p.image = (u32)(D == 3 ? div_(at, s.out[2]) : at);
       p.at[2] = D == 3 ? (u32)(at - p.image * s.out[2]) : 0;
@@ -95,17 +96,49 @@ template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups
   }
 }
 
-// The numbers of a Grid at a position, which has the grid's type.
-template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
-  i64 at = p.in(grid);
+// The numbers of a Grid of type G at an offset. Where Offset is i32 they are a
+// pair, aligned.
+template <class G, class Offset, class T, i32 D> DEVICE void load_numbers(const Grid &grid, Offset at, T (&v)[D]) {
+  const G *from = (const G *)grid.data + at;
+  if constexpr (sizeof(Offset) == sizeof(i32)) {
+    const Pack<G, D> pack = *(const Pack<G, D> *)from;
+    unpack(v, pack);
+  } else {
 #pragma unroll
-  for (i32 d = 0; d < D; d++) v[d] = get_float<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
+    for (i32 d = 0; d < D; d++) v[d] = widen<T>(from[d * grid.coordinate]);
+  }
 }
-template <class T, i32 D>
-DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
-  i64 at = p.in(grid);
+template <class G, class Offset, class T, i32 D>
+DEVICE void store_numbers(const Grid &grid, Offset at, const T (&v)[D]) {
+  G *to = (G *)grid.data + at;
+  if constexpr (sizeof(Offset) == sizeof(i32)) {
+    Pack<G, D> pack;
 #pragma unroll
-  for (i32 d = 0; d < D; d++) set_as(grid.data, s.grid_dtype, at + d * grid.coordinate, v[d]);
+    for (i32 d = 0; d < D; d++) pack.v[d] = Narrow<G>::from(v[d]);
+    *(Pack<G, D> *)to = pack;
+  } else {
+#pragma unroll
+    for (i32 d = 0; d < D; d++) to[d * grid.coordinate] = Narrow<G>::from(v[d]);
+  }
+}
+
+// The numbers of a Grid at a position, which has the grid's type: f64 where T
+// is, else f32 or 16 bits.
+template <class Offset, class T, i32 D>
+DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
+  const Offset at = p.template in<Offset>(grid);
+  if constexpr (sizeof(T) == sizeof(f64)) return load_numbers<f64>(grid, at, v);
+  if (s.grid_dtype == f32_) return load_numbers<f32>(grid, at, v);
+  if (s.grid_dtype == f16_) return load_numbers<f16>(grid, at, v);
+  load_numbers<bf16>(grid, at, v);
+}
+template <class Offset, class T, i32 D>
+DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
+  const Offset at = p.template in<Offset>(grid);
+  if constexpr (sizeof(T) == sizeof(f64)) return store_numbers<f64>(grid, at, v);
+  if (s.grid_dtype == f32_) return store_numbers<f32>(grid, at, v);
+  if (s.grid_dtype == f16_) return store_numbers<f16>(grid, at, v);
+  store_numbers<bf16>(grid, at, v);
 }
 
 // A padded coordinate along one axis and its derivative k, which is 0 where
@@ -167,13 +200,14 @@ template <class T> DEVICE i32 pixel_at(T p, i64 size) {
 
 // The cell that a position falls in. T is the compute type.
 template <class T, i32 D> struct Cell {
+  typedef i64 Offset;
   T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
   T s[D], t[D], k[D];
   i32 pixel[D][2]; // the near and the far one, or -1
 
   DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
     T g[D];
-    load_grid(sampler, sampler.grid, p, g);
+    load_grid<Offset>(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)(i32)sampler.size[d]), (T)(i32)sampler.size[d]);
@@ -224,7 +258,7 @@ template <class T, i32 D> struct Shift {
   T v[D], q[D];
 
   template <class Place> DEVICE Shift(const Sampler &s, const Grid &tangent, const Position<D> &p, const Place &place) {
-    load_grid(s, tangent, p, v);
+    load_grid<typename Place::Offset>(s, tangent, p, v);
 #pragma unroll
     for (i32 d = 0; d < D; d++) q[d] = place.still(s, d) ? (T)0 : v[d] * place.derivative(d);
   }
@@ -245,35 +279,42 @@ template <class T, i32 N> struct Sums {
 };
 
 // Computes channels [c, c + N) at a position, where out is channel 0.
-template <i32 N, class Values, class S>
-DEVICE void some_channels(const Values &values, const Image &image, S *out, i64 c) {
+template <i32 N, class Values, class S, class Offset>
+DEVICE void some_channels(const Values &values, const Image &image, S *out, bool here, Offset c) {
   typename Compute<S>::type y[N];
   values.at(c, y);
+  if (!here) return;
 #pragma unroll
-  for (i32 j = 0; j < N; j++) out[(c + j) * image.channel] = Narrow<S>::from(y[j]);
+  for (i32 j = 0; j < N; j++) out[(c + j) * (Offset)image.channel] = Narrow<S>::from(y[j]);
 }
 
 // Computes an output that is like grad_output: one thread takes up to
 // a.channels channels at one position, AT_ONCE at a time, from Values, made for
-// that position.
+// that position by all threads of a warp.
 template <class Values> DEVICE void each_channel(const typename Values::Args &a) {
   typedef typename Values::S S;
+  typedef typename Values::Offset Offset;
   const i32 N = Values::AT_ONCE;
   const Sampler &s = a.sampler;
-  const i64 groups = s.channels <= a.channels ? 1 : (s.channels + a.channels - 1) / a.channels;
-  each_position<Values::DIMS>(s, groups, [&](const Position<Values::DIMS> &p, bool here, i64 group) {
-    if (!here) return;
-    Values values(a, p);
-    i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
-    S *out = (S *)s.output.data + p.in(s.output);
+  const Offset channels = (Offset)s.channels, each = (Offset)a.channels;
+  const Offset groups = channels <= each ? 1 : (channels + each - 1) / each;
+  each_position<Values::DIMS, typename Values::Number>(s, groups,
+                                                       [&](const Position<Values::DIMS> &p, bool here, Offset group) {
+                                                         Values values(a, p);
+                                                         Offset c = group * each;
+                                                         const Offset stop = channels - c < each ? channels : c + each;
+                                                         S *out = (S *)s.output.data + p.template in<Offset>(s.output);
 #pragma unroll 1
-    for (; c + N <= stop; c += N) some_channels<N>(values, s.output, out, c);
-    if constexpr (N == 4) {
-      if (stop - c == 3) return some_channels<3>(values, s.output, out, c);
-    }
+                                                         for (; c + N <= stop; c += N)
+                                                           some_channels<N>(values, s.output, out, here, c);
+                                                         if constexpr (N == 4) {
+                                                           if (stop - c == 3)
+                                                             return some_channels<3>(values, s.output, out, here, c);
+                                                         }
 #pragma unroll 1
-    for (; c < stop; c++) some_channels<1>(values, s.output, out, c);
-  });
+                                                         for (; c < stop; c++)
+                                                           some_channels<1>(values, s.output, out, here, c);
+                                                       });
 }
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)
