@@ -129,8 +129,8 @@ func (s *samplerArgs) kernel(to *Program, op string, dims int, image, grid tenso
 const maxFlat = 1 << 24
 
 // pick is the kernel for what is bound and covered: images like the input, and grids.
-func (k samplerKernel) pick(s *samplerArgs, groups int64, images []imageArg, grids []gridArg) int {
-	flat := max(s.size[0], s.size[1]) <= maxFlat && s.positions() <= limit31/max(1, s.channels) && (s.logWidth >= 0 || groups == 1)
+func (k samplerKernel) pick(s *samplerArgs, g geometry, groups int64, images []imageArg, grids []gridArg) int {
+	flat := max(s.size[0], s.size[1]) <= maxFlat && s.atOnce(g, groups)
 	for _, m := range images {
 		flat = flat && m.axis[0] == 1 && m.within32(s, s.size)
 	}
@@ -142,6 +142,14 @@ func (k samplerKernel) pick(s *samplerArgs, groups int64, images []imageArg, gri
 		return k.flat
 	}
 	return k.any
+}
+
+// atOnce reports whether a thread has one position at most.
+func (s *samplerArgs) atOnce(g geometry, groups int64) bool {
+	if s.logWidth < 0 {
+		return groups == 1 && s.positions() <= int64(g.grid[0]*g.block[0])
+	}
+	return s.out[1] <= int64(g.grid[1])<<s.logHeight && s.images*groups <= int64(g.grid[2])
 }
 
 const limit31 = 1<<31 - 1
@@ -208,7 +216,7 @@ func buildGridSample(p *Problem, to *Program) error {
 		s := s
 		s.bind(&r.args[0], &r.args[1], &r.args[2])
 		g := s.eachChannel(each)
-		chosen := k.pick(&s, (s.channels+each-1)/each, []imageArg{s.input}, []gridArg{s.grid})
+		chosen := k.pick(&s, g, (s.channels+each-1)/each, []imageArg{s.input}, []gridArg{s.grid})
 		launch(r, chosen, g, &gridSampleArgs{s, each})
 	}
 	return nil
@@ -257,7 +265,7 @@ func buildGridGradient(p *Problem, to *Program) error {
 		s := s
 		s.bind(&r.args[1], &r.args[2], &r.args[0])
 		g, out := s.groups(), gridOf(&r.args[4])
-		launch(r, k.pick(&s, 1, []imageArg{s.input}, []gridArg{s.grid, out}), g, &gridGradientArgs{s, out})
+		launch(r, k.pick(&s, g, 1, []imageArg{s.input}, []gridArg{s.grid, out}), g, &gridGradientArgs{s, out})
 	})
 	return nil
 }

@@ -37,7 +37,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
 				g := a.sampler.eachChannel(a.channels)
-				launch(r, a.pick(k, (s.channels+a.channels-1)/a.channels), g, &a)
+				launch(r, a.pick(k, g, (s.channels+a.channels-1)/a.channels), g, &a)
 			}
 		})
 	}
@@ -48,7 +48,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 				a := a.bound(r, 0)
 				a.out = gridOf(&r.args[doubleOfGrid])
 				g := a.sampler.groups()
-				launch(r, a.pick(k, 1, a.out), g, &a)
+				launch(r, a.pick(k, g, 1, a.out), g, &a)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func (a gridDoubleArgs) bound(r *run, output int) gridDoubleArgs {
 }
 
 // pick is the kernel for what is bound, with more grids.
-func (a *gridDoubleArgs) pick(k samplerKernel, groups int64, grids ...gridArg) int {
+func (a *gridDoubleArgs) pick(k samplerKernel, g geometry, groups int64, grids ...gridArg) int {
 	images, grids := []imageArg{a.sampler.input}, append(grids, a.sampler.grid)
 	if a.hasInput != 0 {
 		images = append(images, a.inputTangent)
@@ -80,5 +80,5 @@ func (a *gridDoubleArgs) pick(k samplerKernel, groups int64, grids ...gridArg) i
 	if a.hasGrid != 0 {
 		grids = append(grids, a.gridTangent)
 	}
-	return k.pick(&a.sampler, groups, images, grids)
+	return k.pick(&a.sampler, g, groups, images, grids)
 }

@@ -101,17 +101,17 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
 }
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_DOUBLE_OF(name, Taps)                                                      \
-  KERNEL(grid_double_output_##name, GridDoubleArgs) { each_channel<Tangent<Taps>>(a); } \
-  KERNEL(grid_double_##name, GridDoubleArgs) {                                          \
-    __shared__ GroupShare<Taps> shared;                                                 \
-    grid_double<Taps>(a, shared);                                                       \
+#define GRID_DOUBLE_OF(name, Taps, blocks)                                                          \
+  KERNEL_FIT(grid_double_output_##name, GridDoubleArgs, blocks) { each_channel<Tangent<Taps>>(a); } \
+  KERNEL_FIT(grid_double_##name, GridDoubleArgs, blocks) {                                          \
+    __shared__ GroupShare<Taps> shared;                                                             \
+    grid_double<Taps>(a, shared);                                                                   \
   }
-#define GRID_DOUBLE(S, D)                \
-  typedef LinearTaps<S, D> Linear##S##D; \
-  typedef CubicTaps<S, D> Cubic##S##D;   \
-  GRID_DOUBLE_OF(D##d_##S, Linear##S##D) \
-  GRID_DOUBLE_OF(bicubic_##D##d_##S, Cubic##S##D)
+#define GRID_DOUBLE(S, D)                   \
+  typedef LinearTaps<S, D> Linear##S##D;    \
+  typedef CubicTaps<S, D> Cubic##S##D;      \
+  GRID_DOUBLE_OF(D##d_##S, Linear##S##D, 1) \
+  GRID_DOUBLE_OF(bicubic_##D##d_##S, Cubic##S##D, 1)
 EACH_SAMPLER(GRID_DOUBLE)
-#define FLAT_DOUBLE(S) GRID_DOUBLE_OF(flat_##S, FlatTaps<S>)
+#define FLAT_DOUBLE(S) GRID_DOUBLE_OF(flat_##S, FlatTaps<S>, 3)
 EACH_FLOAT(FLAT_DOUBLE)

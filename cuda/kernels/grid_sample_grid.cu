@@ -24,16 +24,16 @@ template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typen
 }
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_GRADIENT_OF(name, Taps)               \
-  KERNEL(name, GridGradientArgs) {                 \
+#define GRID_GRADIENT_OF(name, Taps, blocks)       \
+  KERNEL_FIT(name, GridGradientArgs, blocks) {     \
     __shared__ Taps::Slopes shared[group_threads]; \
     grid_gradient<Taps>(a, shared);                \
   }
-#define GRID_GRADIENT(S, D)                                \
-  typedef LinearTaps<S, D> Linear##S##D;                   \
-  typedef CubicTaps<S, D> Cubic##S##D;                     \
-  GRID_GRADIENT_OF(grid_gradient_##D##d_##S, Linear##S##D) \
-  GRID_GRADIENT_OF(grid_gradient_bicubic_##D##d_##S, Cubic##S##D)
+#define GRID_GRADIENT(S, D)                                   \
+  typedef LinearTaps<S, D> Linear##S##D;                      \
+  typedef CubicTaps<S, D> Cubic##S##D;                        \
+  GRID_GRADIENT_OF(grid_gradient_##D##d_##S, Linear##S##D, 2) \
+  GRID_GRADIENT_OF(grid_gradient_bicubic_##D##d_##S, Cubic##S##D, 1)
 EACH_SAMPLER(GRID_GRADIENT)
-#define FLAT_GRADIENT(S) GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>)
+#define FLAT_GRADIENT(S) GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>, 4)
 EACH_FLOAT(FLAT_GRADIENT)

@@ -24,38 +24,49 @@ template <class Taps, class Totals> struct GroupFold {
       : s(sampler), image(m), taps(t), dy((const S *)sampler.output.data + p.template in<Offset>(sampler.output)),
         channels((Offset)sampler.channels) {}
 
-  // Folds N channels, from c on every STEP-th: c with c + 2 * STEP first.
-  template <i32 N, i32 STEP> DEVICE void some(Offset c, Totals &out) const {
+  // Folds N channels, from c on every STEP-th: c with c + 2 * STEP first. Not ALL
+  // need be there; those that are not read as c does, and add +0.
+  template <i32 N, i32 STEP, bool ALL = true> DEVICE void some(Offset c, Totals &out) const {
     Offset at[N];
     typename Taps::Pixels v[N];
     T g[N];
     Totals part[N];
 #pragma unroll
     for (i32 i = 0; i < N; i++) {
-      at[i] = (c + i * STEP) * (Offset)image.channel;
-      g[i] = widen<T>(dy[(c + i * STEP) * (Offset)s.output.channel]);
+      const Offset own = ALL || c + i * STEP < channels ? c + i * STEP : c;
+      at[i] = own * (Offset)image.channel;
+      g[i] = widen<T>(dy[own * (Offset)s.output.channel]);
     }
     taps.load((const S *)image.data, at, v);
 #pragma unroll
-    for (i32 i = 0; i < N; i++) taps.terms(v[i], g[i], part[i]);
+    for (i32 i = 0; i < N; i++) {
+      taps.terms(v[i], g[i], part[i]);
+      if (!ALL && c + i * STEP >= channels) part[i].clear();
+    }
 #pragma unroll
     for (i32 i = 2; i < N; i++) part[i - 2].add(part[i]);
     if constexpr (N > 1) part[0].add(part[1]);
     out = part[0];
   }
   // Folds the channels c, c + STEP, ... of a group: halves first, so that the
-  // whole group folds c with c + 8, then with c + 4, + 2, + 1. There are AT_ONCE
-  // from step LAST on, the others' +0 could change the sign of a zero alone,
+  // whole group folds c with c + 8, then with c + 4, + 2, + 1. From step LAST on
+  // there is none but c: the others' +0 could change the sign of a zero alone,
   // which does not outlive the +0 that total begins with.
-  template <i32 STEP, i32 LAST, i32 AT_ONCE> DEVICE void fold(Offset c, Totals &out) const {
-    if constexpr (STEP == LAST) {
+  template <i32 STEP, i32 LAST> DEVICE void fold(Offset c, Totals &out) const {
+    if constexpr (STEP * (Taps::QUADS ? 4 : 1) == LAST) {
       out.clear();
-      if (c < channels) some<AT_ONCE, STEP>(c, out);
+      if (c >= channels) return;
+      if constexpr (!Taps::QUADS)
+        some<1, STEP>(c, out);
+      else if (c + 3 * STEP < channels)
+        some<4, STEP>(c, out);
+      else
+        some<4, STEP, false>(c, out);
     } else {
 #pragma unroll Taps::FOLDS
       for (i32 half = 0; half < 2; half++) {
         Totals part;
-        fold<2 * STEP, LAST, AT_ONCE>(c + half * STEP, part);
+        fold<2 * STEP, LAST>(c + half * STEP, part);
         if (half == 0)
           out = part;
         else
@@ -63,24 +74,15 @@ template <class Taps, class Totals> struct GroupFold {
       }
     }
   }
-  // Folds a group, or what there is of it.
+  // Folds the group that begins at c.
   DEVICE void group(Offset c, Totals &out) const {
     if constexpr (Taps::QUADS) {
-      switch (channels) { // of few, the group is all
-      case 1:
-        return some<1, 1>(c, out);
-      case 2:
-        return some<2, 1>(c, out);
-      case 3:
-        return some<3, 1>(c, out);
-      case 4:
-        return some<4, 1>(c, out);
-      }
-      if (c + group_channels <= channels) return fold<1, group_channels / 4, 4>(c, out);
-    } else if (Taps::FOLDS > 1 && channels <= few_channels) { // long code stands once
-      return fold<1, few_channels, 1>(c, out);
+      if (channels == 3) return some<3, 1>(c, out);
+      if (channels == 1) return some<1, 1>(c, out);
     }
-    fold<1, group_channels, 1>(c, out);
+    if ((Taps::QUADS || Taps::FOLDS > 1) && channels <= few_channels) // long code stands once
+      return fold<1, few_channels>(c, out);
+    fold<1, group_channels>(c, out);
   }
 };
 

@@ -51,34 +51,60 @@ template <i32 D> struct Position {
   }
 };
 
+// What each_position calls f for, where a thread has one position at most and
+// u32 counts them.
+template <class F> DEVICE void own_position(const Sampler &s, u32 groups, F f) {
+  Position<2> p;
+  u32 group = 0;
+  bool here;
+  if (s.log_width < 0) {
+    const u32 number = blockIdx.x * blockDim.x + threadIdx.x, row = number / (u32)s.out[0];
+    p.image = row / (u32)s.out[1];
+    p.at[1] = row - p.image * (u32)s.out[1];
+    p.at[0] = number - row * (u32)s.out[0];
+    here = p.image < (u32)s.images;
+  } else {
+    p.image = blockIdx.z;
+    if (groups > 1) {
+      group = p.image / (u32)s.images;
+      p.image -= group * (u32)s.images;
+    }
+    p.at[1] = (blockIdx.y << s.log_height) + (threadIdx.x >> s.log_width);
+    p.at[0] = (blockIdx.x << s.log_width) + (threadIdx.x & ((1u << s.log_width) - 1));
+    here = p.at[0] < (u32)s.out[0] && p.at[1] < (u32)s.out[1];
+  }
+  if (!here) p = Position<2>();
+  f(p, here, group);
+}
+
 // Calls f(position, whether there is one, group) for all output positions and
 // groups, all threads of a block as often. Their threadIdx.x share a block's
 // positions: a rectangle of an image, which takes no division, or where images
-// are small as many as there are threads. Number is u32 where that counts all.
-template <i32 D, class Number = i64, class F> DEVICE void each_position(const Sampler &s, i64 of, F f) {
+// are small as many as there are threads. Number u32: see own_position.
+template <i32 D, class Number = i64, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+  if constexpr (sizeof(Number) == sizeof(u32)) return own_position(s, (u32)groups, f);
   const bool rows = s.log_width < 0;
-  const Number groups = (Number)of, planes = (Number)(D == 3 ? s.images * s.out[2] : s.images);
-  const Number all = rows ? planes * (Number)s.out[1] * (Number)s.out[0] : planes;
+  const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
   const i32 log = rows ? 0 : s.log_width;
   const u32 column = threadIdx.x & ((1u << log) - 1), row = threadIdx.x >> log;
   const u32 left = rows ? 0 : blockIdx.x << log, top = rows ? 0 : blockIdx.y << s.log_height;
   u32 y = top;
-  Number z = rows ? (Number)blockIdx.x * blockDim.x : blockIdx.z;
+  i64 z = rows ? (i64)blockIdx.x * blockDim.x : blockIdx.z;
   while (z < all * groups) {
     bool here = true;
-    Number at = z, group = 0;
+    i64 at = z, group = 0;
     if (rows) {
       here = z + threadIdx.x < all * groups;
       at = here ? z + threadIdx.x : z;
     }
     if (groups > 1) {
-      group = (Number)div_(at, all);
+      group = div_(at, all);
       at -= group * all;
     }
     Position<D> p;
     if (rows) {
       p = Position<D>(s.out, at);
-      z += (Number)gridDim.x * blockDim.x;
+      z += (i64)gridDim.x * blockDim.x;
     } else {
       p.image = (u32)(D == 3 ? div_(at, s.out[2]) : at);
       p.at[2] = D == 3 ? (u32)(at - p.image * s.out[2]) : 0;
