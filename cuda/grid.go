@@ -79,7 +79,7 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 			return s, dims, fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 		}
 	}
-	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
+	s.mode = map[string]int32{"bilinear": modeBilinear, "nearest": modeNearest, "bicubic": modeBicubic}[p.Word("mode")]
 	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
 	s.alignCorners = boolArg(p.Bool("align_corners"))
 	return s, dims, nil
@@ -90,8 +90,9 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 const maxExtent = 1<<31 - 3
 
 const (
-	modeNearest = 1
-	modeBicubic = 2
+	modeBilinear = iota
+	modeNearest
+	modeBicubic
 )
 
 // geometry names the kernels for a sampler of so many dimensions.
@@ -109,18 +110,24 @@ func (s *samplerArgs) bind(input, grid, output *tensor.View) {
 	s.input, s.output, s.grid = imageOf(input), imageOf(output), gridOf(grid)
 }
 
-// samplerKernel is a kernel that takes any tensors and, of images, one that takes
-// flat ones (kernels/flat.cuh); else that is the same.
+// samplerKernel is a kernel that takes any tensors and, of bilinear images, one
+// that takes flat ones (kernels/flat.cuh); else that is the same.
 type samplerKernel struct {
 	any, flat int
 	pair      uint64 // bytes of a grid's two coordinates
 }
 
-func (s *samplerArgs) kernel(to *Program, op string, dims int, image, grid tensor.DType) (k samplerKernel) {
+// kernel adds an op's; sums says whether it sums over channels, for which there
+// is one more where these are few.
+func (s *samplerArgs) kernel(to *Program, op string, sums bool, dims int, image, grid tensor.DType) (k samplerKernel) {
 	k.any = to.kernel("%s_%s%s", op, s.geometry(dims), typeNames(image))
 	k.flat, k.pair = k.any, uint64(2*grid.Size())
-	if dims == 2 && s.mode != modeBicubic {
-		k.flat = to.kernel("%s_flat%s", op, typeNames(image))
+	if dims == 2 && s.mode == modeBilinear {
+		how := "flat"
+		if sums && s.channels <= fewChannels {
+			how = "few"
+		}
+		k.flat = to.kernel("%s_%s%s", op, how, typeNames(image))
 	}
 	return k
 }
@@ -207,7 +214,7 @@ func buildGridSample(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := s.kernel(to, "grid_sample", dims, p.Types[0], p.Types[1])
+	k := s.kernel(to, "grid_sample", false, dims, p.Types[0], p.Types[1])
 	each := s.channelsOfThread()
 	to.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
@@ -238,7 +245,7 @@ func buildGridSampleBackward(p *Problem, to *Program) error {
 	return nil
 }
 
-const groupChannels, groupThreads = 16, 256
+const groupChannels, fewChannels, groupThreads = 16, 4, 256
 
 // groups covers all positions with blocks of threads that sum over channels:
 // those that share a position take its groups of channels in turn.
@@ -257,7 +264,7 @@ func buildGridGradient(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := s.kernel(to, "grid_gradient", dims, p.Types[1], p.Types[2])
+	k := s.kernel(to, "grid_gradient", true, dims, p.Types[1], p.Types[2])
 	to.then(func(r *run) {
 		if s.positions() == 0 {
 			return

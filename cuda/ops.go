@@ -50,10 +50,11 @@ var Ops = []Op{
 		return forSamplers("grid_sample", floats)
 	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
-		return append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...)
+		return append(append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...), forTypes("grid_gradient_few", floats)...)
 	}, buildGridSampleBackward},
 	{"grid_sample_double_backward", func() []string {
-		return append(append(inputKernels("double"), forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
+		names := append(inputKernels("double"), forSamplers("grid_double_output", floats)...)
+		return append(append(names, forSamplers("grid_double", floats)...), forTypes("grid_double_few", floats)...)
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},

@@ -132,7 +132,7 @@ template <class Element, i32 D> struct CubicTaps {
   typedef CubicCell<T, D> Place;
   typedef i64 Offset, Number;
   static constexpr i32 DIMS = D, FOLDS = 1, AT_ONCE = 1;
-  static constexpr bool QUADS = false, SELF = true;
+  static constexpr bool QUADS = false, FEW = false, SELF = true;
   typedef Sums<T, CubicSlopes<D>::SUMS> Slopes;
   typedef Sums<T, CubicBends<D>::SUMS> Bends;
   typedef const S *Pixels; // pixel 0 of the image's channel

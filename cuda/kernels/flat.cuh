@@ -1,98 +1,113 @@
-// Bilinear and nearest taps of images within which i32 offsets reach: pixels of
-// a row are neighbours, grids are aligned pairs, extents are at most 2^24
-// (samplerArgs.flat in ../grid.go).
+// Bilinear taps of images within which i32 offsets reach: pixels of a row are
+// neighbours, grids are aligned pairs, extents are at most 2^24
+// (samplerKernel.pick in ../grid.go).
 #pragma once
 #include "linear.cuh"
 
 // What Cell is for any image.
 template <class T> struct FlatCell {
   typedef i32 Offset;
+  static constexpr bool NEAREST = false;
   T s[2], t[2], k[2];
   i32 at[2]; // the near pixel, perhaps outside
-  bool in[2][2]; // whether the near and the far one are inside; nearest: only the near one
+  bool in[2][2]; // whether the near and the far one are inside
 
   DEVICE FlatCell(const Sampler &sampler, const Position<2> &p) {
-    T g[2];
+    T g[2], size[2];
+    Coordinate<T> x[2];
     load_grid<Offset>(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < 2; d++) {
-      const T size = (T)(i32)sampler.size[d];
-      const Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], size), size);
-      const T c = abs_(x.c) < (T)(1 << 30) ? x.c : (T)-2; // there are taps at neither, nor at a NaN
-      const T base = sampler.mode == nearest ? rint_(c) : floor_(c);
+      size[d] = (T)(i32)sampler.size[d];
+      x[d] = unpadded<T>(sampler, g[d], size[d]);
+    }
+    if (sampler.padding != zeros) {
+#pragma unroll
+      for (i32 d = 0; d < 2; d++) x[d] = pad<T>(sampler, x[d], size[d]);
+    }
+#pragma unroll
+    for (i32 d = 0; d < 2; d++) {
+      const T c = abs_(x[d].c) < (T)(1 << 30) ? x[d].c : (T)-2; // there are taps at neither, nor at a NaN
+      const T base = floor_(c);
       t[d] = c - base;
       s[d] = (base + 1) - c;
-      k[d] = x.k;
+      k[d] = x[d].k;
       at[d] = (i32)base;
       in[d][0] = (u32)at[d] < (u32)sampler.size[d];
-      in[d][1] = (u32)at[d] + 1 < (u32)sampler.size[d] && sampler.mode != nearest;
+      in[d][1] = (u32)at[d] + 1 < (u32)sampler.size[d];
     }
   }
   DEVICE T derivative(i32 axis) const { return k[axis]; }
   DEVICE bool still(const Sampler &sampler, i32 axis) const { return k[axis] == 0 && sampler.padding != zeros; }
 };
 
-// A pointer to global memory that the compiler takes as it is, so that one step
-// goes from it to each channel.
-template <class S> DEVICE const S *as_it_is(const S *p) {
-#ifdef ISOBIT_SHIM
-  return p;
-#else
-  size_t address = __cvta_generic_to_global(p);
-  asm("" : "+l"(address));
-  return (const S *)__cvta_global_to_generic(address);
-#endif
-}
+// So many blocks of 256 threads fit a multiprocessor; of f64 half as many.
+#define FLAT_FIT(S, blocks) (sizeof(Compute<S>::type) == sizeof(f32) ? blocks : (blocks) / 2)
 
-// Two threads load the taps of their two positions together, one the near
-// column, one the far one: what is asked for at once lies in one sector mostly.
-template <class Element> struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::type>> {
+// Where the positions of a warp lie far from each other, two threads load the
+// taps of both together, one the near column, one the far one: what is asked for
+// at once then lies in one sector mostly.
+// FEW: there are at most few_channels (group.cuh).
+template <class Element, bool FEW_CHANNELS = false>
+struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::type>> {
   typedef LinearRules<Element, 2, FlatCell<typename Compute<Element>::type>> Rules;
   typedef typename Rules::T T;
   typedef typename Rules::Pixels Pixels;
   typedef u32 Number;
   static constexpr i32 FOLDS = 1;
-  static constexpr bool QUADS = true;
+  static constexpr bool QUADS = true, FEW = FEW_CHANNELS;
   const i32 row; // from one to the next
+  i32 own; // the near tap
+  bool close; // whether the warp's taps are all inside, those of two threads near each other
   i32 at[2]; // of both positions, in the near row and this thread's column
+  bool interior; // whether the warp's taps are all inside; else
   bool inside[2][2]; // of both positions, in the near row and in the far one
 
   DEVICE FlatTaps(const Sampler &sampler, const Image &image, const Position<2> &p)
       : Rules(sampler, p), row((i32)image.axis[1]) {
     const FlatCell<T> &cell = this->place;
+    const bool (&in)[2][2] = cell.in;
 #pragma unroll
     for (i32 i = 0; i < 4; i++) this->weight[i] = (i & 1 ? cell.t[0] : cell.s[0]) * (i & 2 ? cell.t[1] : cell.s[1]);
-    this->any = (cell.in[0][0] || cell.in[0][1]) && (cell.in[1][0] || cell.in[1][1]);
-    const i32 own = (i32)((u32)p.image * (u32)image.image + (u32)cell.at[1] * (u32)row + (u32)cell.at[0]);
-    const u32 column = 1 + far_column(),
-              mask = cell.in[0][0] | cell.in[0][1] << 1 | cell.in[1][0] << 2 | cell.in[1][1] << 3;
+    this->any = (in[0][0] || in[0][1]) && (in[1][0] || in[1][1]);
+    own = (i32)((u32)p.image * (u32)image.image + (u32)cell.at[1] * (u32)row + (u32)cell.at[0]);
     const i32 other = partners(own);
-    const u32 others = partners(mask);
+    const bool all = in[0][0] && in[0][1] && in[1][0] && in[1][1];
+    close = !__any_sync(0xffffffffu, !all || (u32)(own - other) + 8 > 16);
+    if (close) return;
     at[0] = (far_column() ? other : own) + far_column();
     at[1] = (far_column() ? own : other) + far_column();
+    interior = !__any_sync(0xffffffffu, !all);
+    if (interior) return;
 #pragma unroll
-    for (i32 i = 0; i < 2; i++) {
-      const u32 in = far_column() == i ? mask : others;
-      inside[i][0] = (in & (column | 4)) == (column | 4);
-      inside[i][1] = (in & (column | 8)) == (column | 8);
+    for (i32 y = 0; y < 2; y++) {
+      const u32 near = __ballot_sync(0xffffffffu, in[0][0] && in[1][y]);
+      const u32 far = __ballot_sync(0xffffffffu, in[0][1] && in[1][y]);
+#pragma unroll
+      for (i32 i = 0; i < 2; i++) inside[i][y] = (far_column() ? far : near) >> ((threadIdx.x & 30) + i) & 1;
     }
   }
-  static DEVICE i32 far_column() { return threadIdx.x & 1; } // blockDim.x is even
+  static DEVICE i32 far_column() { return threadIdx.x & 1; } // blockDim.x is a multiple of 32
   template <class V> static DEVICE V partners(V v) { return __shfl_xor_sync(0xffffffffu, v, 1); }
 
   template <i32 N> DEVICE void load(const Element *in, const i32 (&channel)[N], Pixels (&out)[N]) const {
+    if (close) {
+      const Element *rows[2] = {as_it_is(in + own), as_it_is(in + (own + row))};
+#pragma unroll
+      for (i32 j = 0; j < N; j++) {
+#pragma unroll
+        for (i32 i = 0; i < 4; i++) out[j].v[i] = widen<T>(rows[i >> 1][channel[j] + (i & 1)]);
+      }
+      return;
+    }
     const Element *from[4];
 #pragma unroll
     for (i32 i = 0; i < 4; i++) from[i] = as_it_is(in + (at[i & 1] + (i >> 1) * row));
     T v[N][2][2];
-#pragma unroll
-    for (i32 j = 0; j < N; j++) {
-#pragma unroll
-      for (i32 i = 0; i < 4; i++) {
-        v[j][i >> 1][i & 1] = 0;
-        if (inside[i & 1][i >> 1]) v[j][i >> 1][i & 1] = widen<T>(from[i][channel[j]]);
-      }
-    }
+    if (interior)
+      fetch<true>(from, channel, v);
+    else
+      fetch<false>(from, channel, v);
 #pragma unroll
     for (i32 j = 0; j < N; j++) {
 #pragma unroll
@@ -100,6 +115,18 @@ template <class Element> struct FlatTaps : LinearRules<Element, 2, FlatCell<type
         const T other = partners(far_column() ? v[j][y][0] : v[j][y][1]);
         out[j].v[2 * y] = far_column() ? other : v[j][y][0];
         out[j].v[2 * y + 1] = far_column() ? v[j][y][1] : other;
+      }
+    }
+  }
+  // Loads this thread's column of both positions, in both rows.
+  template <bool ALL, i32 N>
+  DEVICE void fetch(const Element *const (&from)[4], const i32 (&channel)[N], T (&v)[N][2][2]) const {
+#pragma unroll
+    for (i32 j = 0; j < N; j++) {
+#pragma unroll
+      for (i32 i = 0; i < 4; i++) {
+        if (!ALL) v[j][i >> 1][i & 1] = 0;
+        if (ALL || inside[i & 1][i >> 1]) v[j][i >> 1][i & 1] = widen<T>(from[i][channel[j]]);
       }
     }
   }

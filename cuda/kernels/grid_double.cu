@@ -101,17 +101,24 @@ template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShar
 }
 
 // A type contains commas, which a macro's argument must not.
-#define GRID_DOUBLE_OF(name, Taps, blocks)                                                          \
-  KERNEL_FIT(grid_double_output_##name, GridDoubleArgs, blocks) { each_channel<Tangent<Taps>>(a); } \
-  KERNEL_FIT(grid_double_##name, GridDoubleArgs, blocks) {                                          \
-    __shared__ GroupShare<Taps> shared;                                                             \
-    grid_double<Taps>(a, shared);                                                                   \
+#define GRID_DOUBLE_OF(name, Taps, blocks)                 \
+  KERNEL_FIT(grid_double_##name, GridDoubleArgs, blocks) { \
+    __shared__ GroupShare<Taps> shared;                    \
+    grid_double<Taps>(a, shared);                          \
   }
-#define GRID_DOUBLE(S, D)                   \
-  typedef LinearTaps<S, D> Linear##S##D;    \
-  typedef CubicTaps<S, D> Cubic##S##D;      \
-  GRID_DOUBLE_OF(D##d_##S, Linear##S##D, 1) \
-  GRID_DOUBLE_OF(bicubic_##D##d_##S, Cubic##S##D, 1)
+#define GRID_DOUBLE_OUTPUT_OF(name, Taps, blocks) \
+  KERNEL_FIT(grid_double_output_##name, GridDoubleArgs, blocks) { each_channel<Tangent<Taps>>(a); }
+#define GRID_DOUBLE(S, D)                            \
+  typedef LinearTaps<S, D> Linear##S##D;             \
+  typedef CubicTaps<S, D> Cubic##S##D;               \
+  GRID_DOUBLE_OF(D##d_##S, Linear##S##D, 1)          \
+  GRID_DOUBLE_OF(bicubic_##D##d_##S, Cubic##S##D, 1) \
+  GRID_DOUBLE_OUTPUT_OF(D##d_##S, Linear##S##D, 1)   \
+  GRID_DOUBLE_OUTPUT_OF(bicubic_##D##d_##S, Cubic##S##D, 1)
 EACH_SAMPLER(GRID_DOUBLE)
-#define FLAT_DOUBLE(S) GRID_DOUBLE_OF(flat_##S, FlatTaps<S>, 3)
+#define FLAT_DOUBLE(S)                                  \
+  typedef FlatTaps<S, true> Few##S;                     \
+  GRID_DOUBLE_OF(few_##S, Few##S, FLAT_FIT(S, 5))       \
+  GRID_DOUBLE_OF(flat_##S, FlatTaps<S>, FLAT_FIT(S, 4)) \
+  GRID_DOUBLE_OUTPUT_OF(flat_##S, FlatTaps<S>, FLAT_FIT(S, 4))
 EACH_FLOAT(FLAT_DOUBLE)

@@ -36,5 +36,5 @@ template <class Taps> struct Sample {
 EACH_SAMPLER(GRID_SAMPLE)
 
 #define FLAT_SAMPLE(S) \
-  KERNEL_FIT(grid_sample_flat_##S, GridSampleArgs, 5) { each_channel<Sample<FlatTaps<S>>>(a); }
+  KERNEL_FIT(grid_sample_flat_##S, GridSampleArgs, FLAT_FIT(S, 6)) { each_channel<Sample<FlatTaps<S>>>(a); }
 EACH_FLOAT(FLAT_SAMPLE)

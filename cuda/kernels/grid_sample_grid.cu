@@ -8,14 +8,23 @@ struct GridGradientArgs {
   Grid out;
 };
 
-template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared) {
+// What else is done at each position, with its taps: nothing.
+struct Nothing {
+  template <class Taps> DEVICE void operator()(const Taps &, const Position<Taps::DIMS> &) const {}
+};
+
+template <class Taps, class Also = Nothing>
+DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared, const Also &also = Also()) {
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
   each_position<D, typename Taps::Number>(s, 1, [&](const Position<D> &p, bool here, i64) {
-    Taps taps(s, s.input, p);
+    const Taps taps(s, s.input, p);
+    const bool first = here && threadIdx.y == 0;
+    if (first) also(taps, p);
     typename Taps::Slopes total;
-    group_sums(s, s.input, taps, p, here, shared, total);
-    if (!here || threadIdx.y != 0) return;
+    total.clear();
+    if (s.mode != nearest) group_sums(s, s.input, taps, p, here, shared, total);
+    if (!first) return;
     typename Taps::T v[D];
 #pragma unroll
     for (i32 d = 0; d < D; d++) v[d] = taps.gradient(total, d);
@@ -35,5 +44,8 @@ template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typen
   GRID_GRADIENT_OF(grid_gradient_##D##d_##S, Linear##S##D, 2) \
   GRID_GRADIENT_OF(grid_gradient_bicubic_##D##d_##S, Cubic##S##D, 1)
 EACH_SAMPLER(GRID_GRADIENT)
-#define FLAT_GRADIENT(S) GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>, 4)
+#define FLAT_GRADIENT(S)                                          \
+  typedef FlatTaps<S, true> Few##S;                               \
+  GRID_GRADIENT_OF(grid_gradient_few_##S, Few##S, FLAT_FIT(S, 5)) \
+  GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>, FLAT_FIT(S, 4))
 EACH_FLOAT(FLAT_GRADIENT)

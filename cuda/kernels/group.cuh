@@ -21,7 +21,8 @@ template <class Taps, class Totals> struct GroupFold {
   const Offset channels;
 
   DEVICE GroupFold(const Sampler &sampler, const Image &m, const Taps &t, const Position<Taps::DIMS> &p)
-      : s(sampler), image(m), taps(t), dy((const S *)sampler.output.data + p.template in<Offset>(sampler.output)),
+      : s(sampler), image(m), taps(t),
+        dy(as_it_is((const S *)sampler.output.data + p.template in<Offset>(sampler.output))),
         channels((Offset)sampler.channels) {}
 
   // Folds N channels, from c on every STEP-th: c with c + 2 * STEP first. Not ALL
@@ -76,13 +77,14 @@ template <class Taps, class Totals> struct GroupFold {
   }
   // Folds the group that begins at c.
   DEVICE void group(Offset c, Totals &out) const {
-    if constexpr (Taps::QUADS) {
+    if constexpr (Taps::FEW) {
       if (channels == 3) return some<3, 1>(c, out);
       if (channels == 1) return some<1, 1>(c, out);
+      fold<1, few_channels>(c, out);
+    } else {
+      if (Taps::FOLDS > 1 && channels <= few_channels) return fold<1, few_channels>(c, out); // long code stands once
+      fold<1, group_channels>(c, out);
     }
-    if ((Taps::QUADS || Taps::FOLDS > 1) && channels <= few_channels) // long code stands once
-      return fold<1, few_channels>(c, out);
-    fold<1, group_channels>(c, out);
   }
 };
 
@@ -97,6 +99,11 @@ DEVICE void group_sums(const Sampler &s, const Image &image, const Taps &taps, c
   const Offset groups = (fold.channels + group_channels - 1) / group_channels;
   Totals group;
   total.clear();
+  if constexpr (Taps::FEW) {
+    group.clear();
+    if (groups > 0) fold.group(0, group);
+    return total.add(group);
+  }
   for (Offset first = 0; first < groups; first += blockDim.y) {
     const Offset own = first + threadIdx.y;
     group.clear();

@@ -7,7 +7,8 @@
 // bicubic (bicubic.cuh) and of flat images (flat.cuh) alike:
 //   S, T, DIMS, Place
 //   Offset, Number: of elements in a tensor; of positions
-//   FOLDS: how often a fold of channels is unrolled; QUADS: whether it takes four at once
+//   FOLDS: how often a fold of channels is unrolled; QUADS: whether it takes four at
+//     once; FEW: whether there are not more
 //   AT_ONCE: of how many channels samples are computed at once
 //   Pixels, load(tensor, offsets of channels, pixels): what the taps of some channels are
 //   value(pixels): the sample
@@ -42,8 +43,9 @@ template <class Element, i32 D, class Cell> struct LinearRules {
     T sum = 0;
 #pragma unroll
     for (i32 i = 0; i < taps; i++) sum += p.v[i] * weight[i];
-    return s.mode == nearest ? p.v[0] : sum;
+    return copies() ? p.v[0] : sum;
   }
+  DEVICE bool copies() const { return Place::NEAREST && s.mode == nearest; }
   // The tap with a zero bit inserted at an axis.
   static DEVICE i32 near_tap(i32 i, i32 axis) { return (i >> axis << (axis + 1)) | (i & ((1 << axis) - 1)); }
 
@@ -62,7 +64,7 @@ template <class Element, i32 D, class Cell> struct LinearRules {
   }
   DEVICE bool still(i32 axis) const { return !any || place.still(s, axis); }
   DEVICE T gradient(const Slopes &total, i32 axis) const {
-    return still(axis) || s.mode == nearest ? (T)0 : weighted(total, axis) * place.k[axis];
+    return still(axis) || copies() ? (T)0 : weighted(total, axis) * place.k[axis];
   }
   // Weights the sums of one axis by the distances along the other axes.
   DEVICE T weighted(const Slopes &total, i32 axis) const {
@@ -109,7 +111,7 @@ template <class Element, i32 D> struct LinearTaps : LinearRules<Element, D, Cell
   typedef typename Rules::Pixels Pixels;
   typedef i64 Number;
   static constexpr i32 FOLDS = 2, taps = Rules::taps;
-  static constexpr bool QUADS = false;
+  static constexpr bool QUADS = false, FEW = false;
   i64 offset[taps];
   bool inside[taps];
 

@@ -227,6 +227,7 @@ template <class T> DEVICE i32 pixel_at(T p, i64 size) {
 // The cell that a position falls in. T is the compute type.
 template <class T, i32 D> struct Cell {
   typedef i64 Offset;
+  static constexpr bool NEAREST = true; // or bilinear, which it may always be
   T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
   T s[D], t[D], k[D];
   i32 pixel[D][2]; // the near and the far one, or -1
@@ -304,6 +305,18 @@ template <class T, i32 N> struct Sums {
   }
 };
 
+// A pointer to global memory that the compiler takes as it is, so that one step
+// goes from it to each channel.
+template <class S> DEVICE S *as_it_is(S *p) {
+#ifdef ISOBIT_SHIM
+  return p;
+#else
+  u64 address = __cvta_generic_to_global(p);
+  asm("" : "+l"(address));
+  return (S *)__cvta_global_to_generic(address);
+#endif
+}
+
 // Computes channels [c, c + N) at a position, where out is channel 0.
 template <i32 N, class Values, class S, class Offset>
 DEVICE void some_channels(const Values &values, const Image &image, S *out, bool here, Offset c) {
@@ -324,23 +337,20 @@ template <class Values> DEVICE void each_channel(const typename Values::Args &a)
   const Sampler &s = a.sampler;
   const Offset channels = (Offset)s.channels, each = (Offset)a.channels;
   const Offset groups = channels <= each ? 1 : (channels + each - 1) / each;
-  each_position<Values::DIMS, typename Values::Number>(s, groups,
-                                                       [&](const Position<Values::DIMS> &p, bool here, Offset group) {
-                                                         Values values(a, p);
-                                                         Offset c = group * each;
-                                                         const Offset stop = channels - c < each ? channels : c + each;
-                                                         S *out = (S *)s.output.data + p.template in<Offset>(s.output);
+  each_position<Values::DIMS, typename Values::Number>(
+      s, groups, [&](const Position<Values::DIMS> &p, bool here, Offset group) {
+        Values values(a, p);
+        Offset c = group * each;
+        const Offset stop = channels - c < each ? channels : c + each;
+        S *out = as_it_is((S *)s.output.data + p.template in<Offset>(s.output));
 #pragma unroll 1
-                                                         for (; c + N <= stop; c += N)
-                                                           some_channels<N>(values, s.output, out, here, c);
-                                                         if constexpr (N == 4) {
-                                                           if (stop - c == 3)
-                                                             return some_channels<3>(values, s.output, out, here, c);
-                                                         }
+        for (; c + N <= stop; c += N) some_channels<N>(values, s.output, out, here, c);
+        if constexpr (N == 4) {
+          if (stop - c == 3) return some_channels<3>(values, s.output, out, here, c);
+        }
 #pragma unroll 1
-                                                         for (; c < stop; c++)
-                                                           some_channels<1>(values, s.output, out, here, c);
-                                                       });
+        for (; c < stop; c++) some_channels<1>(values, s.output, out, here, c);
+      });
 }
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)
