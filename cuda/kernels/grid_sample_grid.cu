@@ -46,6 +46,6 @@ DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shar
 EACH_SAMPLER(GRID_GRADIENT)
 #define FLAT_GRADIENT(S)                                          \
   typedef FlatTaps<S, true> Few##S;                               \
-  GRID_GRADIENT_OF(grid_gradient_few_##S, Few##S, FLAT_FIT(S, 5)) \
+  GRID_GRADIENT_OF(grid_gradient_few_##S, Few##S, FLAT_FIT(S, 6)) \
   GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>, FLAT_FIT(S, 4))
 EACH_FLOAT(FLAT_GRADIENT)
