@@ -80,7 +80,7 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 			return s, dims, fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 		}
 	}
-	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
+	s.mode = map[string]int32{"bilinear": modeBilinear, "nearest": modeNearest, "bicubic": modeBicubic}[p.Word("mode")]
 	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
 	s.alignCorners = boolArg(p.Bool("align_corners"))
 	return s, dims, nil
@@ -91,8 +91,9 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int, err error)
 const maxExtent = 1<<31 - 3
 
 const (
-	modeNearest = 1
-	modeBicubic = 2
+	modeBilinear = iota
+	modeNearest
+	modeBicubic
 )
 
 // geometry names the kernels for a sampler of so many dimensions.
@@ -150,7 +151,7 @@ func buildGridSample(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
+	k := s.kernel(to, "grid_sample", flatSamples, dims, p.Types[0], p.Types[1])
 	each := s.channelsOfThread()
 	to.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
@@ -159,7 +160,8 @@ func buildGridSample(p *Problem, to *Program) error {
 		s := s
 		s.bind(&r.args[0], &r.args[1], &r.args[2])
 		g := s.eachChannel(each)
-		launch(r, k, g, &gridSampleArgs{s, each})
+		chosen := k.pick(&s, g, (s.channels+each-1)/each, []imageArg{s.input}, []gridArg{s.grid})
+		launch(r, chosen, g, &gridSampleArgs{s, each})
 	}
 	return nil
 }
@@ -189,7 +191,7 @@ func (s *samplerArgs) groups() geometry {
 	for share < 8 && share*groupChannels < s.channels && positions*share < enough {
 		share *= 2
 	}
-	g := s.cover(groupThreads/share, 1)
+	g := s.cover(max(groupThreads/share, 32), 1) // a warp has groups of one number
 	g.block[1] = uint32(share)
 	return g
 }
@@ -199,15 +201,15 @@ func buildGridGradient(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
+	k := s.kernel(to, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
 	to.then(func(r *run) {
 		if s.positions() == 0 {
 			return
 		}
 		s := s
 		s.bind(&r.args[1], &r.args[2], &r.args[0])
-		g := s.groups()
-		launch(r, k, g, &gridGradientArgs{s, gridOf(&r.args[4])})
+		g, out := s.groups(), gridOf(&r.args[4])
+		launch(r, k.pick(&s, g, 1, []imageArg{s.input}, []gridArg{s.grid, out}), g, &gridGradientArgs{s, out})
 	})
 	return nil
 }

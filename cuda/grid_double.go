@@ -29,27 +29,26 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	name := s.geometry(dims) + typeNames(p.Types[1])
 	a := gridDoubleArgs{sampler: s, channels: s.channelsOfThread()}
 	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)
 	if p.Types[doubleOfOutput] != tensor.None {
-		k := to.kernel("grid_double_output_%s", name)
+		k := s.kernel(to, "grid_double_output", flatOutputs, dims, p.Types[1], p.Types[2])
 		to.then(func(r *run) {
 			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
 				g := a.sampler.eachChannel(a.channels)
-				launch(r, k, g, &a)
+				launch(r, a.pick(k, g, (s.channels+a.channels-1)/a.channels), g, &a)
 			}
 		})
 	}
 	if p.Types[doubleOfGrid] != tensor.None {
-		k := to.kernel("grid_double_%s", name)
+		k := s.kernel(to, "grid_double", flatSums, dims, p.Types[1], p.Types[2])
 		to.then(func(r *run) {
 			if s.positions() > 0 {
 				a := a.bound(r, 0)
 				a.out = gridOf(&r.args[doubleOfGrid])
 				g := a.sampler.groups()
-				launch(r, k, g, &a)
+				launch(r, a.pick(k, g, 1, a.out), g, &a)
 			}
 		})
 	}
@@ -70,4 +69,16 @@ func (a gridDoubleArgs) bound(r *run, output int) gridDoubleArgs {
 		a.gridTangent = gridOf(&r.args[doubleGridTangent])
 	}
 	return a
+}
+
+// pick is the kernel for what is bound, with more grids.
+func (a *gridDoubleArgs) pick(k samplerKernel, g geometry, groups int64, grids ...gridArg) int {
+	images, grids := []imageArg{a.sampler.input}, append(grids, a.sampler.grid)
+	if a.hasInput != 0 {
+		images = append(images, a.inputTangent)
+	}
+	if a.hasGrid != 0 {
+		grids = append(grids, a.gridTangent)
+	}
+	return k.pick(&a.sampler, g, groups, images, grids)
 }

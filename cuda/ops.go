@@ -48,13 +48,14 @@ var Ops = []Op{
 		return append(rowNames(forTypes("embedding_bag_weights", floats)), "bags_check")
 	}, buildEmbeddingBagWeights},
 	{"grid_sample", func() []string {
-		return forSamplers("grid_sample", floats)
+		return append(forSamplers("grid_sample", floats), forTypes("grid_sample_nearest", floats)...)
 	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
-		return append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...)
+		return append(append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...), forTypes("grid_gradient_few", floats)...)
 	}, buildGridSampleBackward},
 	{"grid_sample_double_backward", func() []string {
-		return append(append(inputKernels("double"), forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
+		names := append(inputKernels("double"), forSamplers("grid_double_output", floats)...)
+		return append(append(names, forSamplers("grid_double", floats)...), forTypes("grid_double_few", floats)...)
 	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return laneNames(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
@@ -84,9 +85,10 @@ func forShapes(format string, shapes []tileShape) (names []string) {
 	return names
 }
 
-// forSamplers is forDims for bilinear, which nearest may share, and for bicubic.
+// forSamplers is forDims for bilinear, which nearest may share, and for bicubic,
+// with a kernel for flat images.
 func forSamplers(name string, types []tensor.DType) []string {
-	return append(forDims(name, types), forDims(name+"_bicubic", types)...)
+	return append(append(forDims(name, types), forDims(name+"_bicubic", types)...), forTypes(name+"_flat", types)...)
 }
 
 // KernelNames lists every kernel once, sorted.

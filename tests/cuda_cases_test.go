@@ -45,7 +45,11 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 				continue
 			}
 			valid++
-			c := deviceCase{text: text, data: [...]string{"mixed", "plain", "hot"}[valid%3], layout: compact}
+			kinds := []string{"mixed", "plain", "hot"}
+			if strings.HasPrefix(text, "grid_sample") {
+				kinds = append(kinds, "inner", "calm")
+			}
+			c := deviceCase{text: text, data: kinds[valid%len(kinds)], layout: compact}
 			switch {
 			case strings.Contains(text, "bounds=error"):
 				c.data = "valid"

@@ -60,11 +60,16 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"packed.cuh", "code > 7", "code > 8", "packed", "dequantize_per_tensor q=s4[33] y=f32 qmin=-8 qmax=7"},
 	{"packed.cuh", "column & 1", "1 - (column & 1)", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=u4[3,40] group_size=16"},
 	{"weight_only_linear.cuh", "ch.n * a.groups", "ch.n", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
-	{"linear.cuh", "sum += v[j][i] * weight[i]", "sum = fma_(v[j][i], weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"linear.cuh", "sum += p.v[i] * weight[i]", "sum = fma_(p.v[i], weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"flat.cuh", "? x[d].c : (T)-2", "? x[d].c : (T)0", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
+	{"flat.cuh", "in + own + row", "in + own", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
+	{"flat.cuh", "in[0][1] && in[1][y]", "in[0][0] && in[0][1] && in[1][y]", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
+	{"flat.cuh", "out[j].v[2 * y + 1] = far_column() ? v[j][y][1] : other", "out[j].v[2 * y + 1] = other", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
 	{"bicubic.cuh", "base + (T)(i - 1)", "base + (T)i", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2] mode=bicubic padding_mode=reflection"},
 	{"bicubic.cuh", "Orders::order(n, D - 1)", "Orders::order(n, 0)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] grad_input=none mode=bicubic"},
 	{"input_gradient.cuh", "source % EACH", "source % 16", "grid_sample_input,sort", "grid_sample_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] grad_grid=none mode=bicubic"},
 	{"group.cuh", "(c + half * STEP, part)", "(c + half * group_channels / 2 / STEP, part)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+	{"group.cuh", "part[i].clear()", "", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,6,8,8] input=f32[1,6,8,8] grid=f32[1,8,8,2] grad_input=none"},
 	{"group.cuh", "= group;\n    __syncthreads();", "= group;", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,150,3,3] input=f32[1,150,4,4] grid=f32[1,3,3,2] grad_input=none"},
 	{"linear.cuh", "(v[far + step] - v[near + step]) - (v[far] - v[near])", "(v[far + step] - v[far]) - (v[near + step] - v[near])", "grid_double", second + "grad_grad_input=none grad_grad_output=none grad_input=none"},
 	{"bicubic.cuh", "weight[2][2] = cubic", "weight[2][2] = -cubic", "grid_double", second + "grad_grad_output=none grad_input=none mode=bicubic padding_mode=border"},
@@ -129,7 +134,7 @@ func TestCUDAMutants(t *testing.T) {
 		s := startShim(t, programs[i])
 		restore := cuda.ReplaceDriver(s)
 		var err error
-		for _, data := range []string{"plain", "mixed", "hot"} { // only special values may show it
+		for _, data := range []string{"plain", "mixed", "hot", "inner", "calm"} { // only some values may show it
 			if c := (deviceCase{text: m.text, data: data, layout: compact}); err == nil {
 				err = c.run(s, false)
 			}

@@ -199,7 +199,8 @@ var special = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.I
 const hotScale = float64(float32(1.3 / 16))
 
 // value makes one element of an argument. data says how: "plain" has no special
-// values, "hot" prefers one destination, one scale and ties; other words mix everything.
+// values, "hot" prefers one destination, one scale and ties, grids are within the
+// image when "inner" and at one place of it when "calm"; other words mix everything.
 func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plans.Problem) float64 {
 	wild := c.data != "plain" && r.IntN(16) == 0
 	switch {
@@ -250,6 +251,10 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
 	case name == "grid":
 		switch {
+		case c.data == "inner":
+			return r.Float64() - 0.5
+		case c.data == "calm":
+			return (r.Float64() - 0.5) / 64
 		case wild:
 			return special[r.IntN(len(special))]
 		case c.data == "hot":

@@ -72,11 +72,12 @@ template <class T> struct CubicAxis {
 // number, from the lowest, are its number along each axis.
 template <class T, i32 D> struct CubicCell {
   static constexpr i32 taps = 1 << 2 * D;
+  typedef i64 Offset;
   CubicAxis<T> axis[D];
 
   DEVICE CubicCell(const Sampler &sampler, const Position<D> &p) {
     T g[D];
-    load_grid(sampler, sampler.grid, p, g);
+    load_grid<Offset>(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) axis[d].locate(sampler, d, g[d]);
   }
@@ -129,15 +130,19 @@ template <class Element, i32 D> struct CubicTaps {
   typedef Element S;
   typedef typename Compute<S>::type T;
   typedef CubicCell<T, D> Place;
+  typedef i64 Offset, Number;
   static constexpr i32 DIMS = D, FOLDS = 1, AT_ONCE = 1;
-  static constexpr bool SELF = true;
+  static constexpr bool QUADS = false, FEW = false, SELF = true;
   typedef Sums<T, CubicSlopes<D>::SUMS> Slopes;
   typedef Sums<T, CubicBends<D>::SUMS> Bends;
+  typedef const S *Pixels; // pixel 0 of the image's channel
   const Image &image;
+  i64 first; // of the image
   Place place;
   bool any;
 
-  DEVICE CubicTaps(const Sampler &s, const Image &m, const Position<D> &p) : image(m), place(s, p), any(true) {
+  DEVICE CubicTaps(const Sampler &s, const Image &m, const Position<D> &p)
+      : image(m), first(p.image * m.image), place(s, p), any(true) {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       bool some = false;
@@ -146,8 +151,9 @@ template <class Element, i32 D> struct CubicTaps {
       any = any && some;
     }
   }
+  DEVICE void load(const S *in, const i64 (&channel)[1], Pixels (&out)[1]) const { out[0] = in + first + channel[0]; }
   // The pixel of a tap; 0 outside, which adds nothing to a sum.
-  DEVICE T load(const S *in, i32 x, i32 y, i32 z) const {
+  DEVICE T tap(Pixels in, i32 x, i32 y, i32 z) const {
     const i32 n[] = {x, y, z};
     i64 offset = 0;
     bool inside = true;
@@ -160,7 +166,7 @@ template <class Element, i32 D> struct CubicTaps {
   }
   // Sums of values times weights: along rows, over the rows of a plane, then
   // over planes.
-  template <class Orders> DEVICE void sums(const S *in, T (&sum)[Orders::SUMS]) const {
+  template <class Orders> DEVICE void sums(Pixels in, T (&sum)[Orders::SUMS]) const {
     const i32 N = Orders::SUMS;
 #pragma unroll
     for (i32 n = 0; n < N; n++) sum[n] = 0;
@@ -176,7 +182,7 @@ template <class Element, i32 D> struct CubicTaps {
         for (i32 r = 0; r < Orders::KINDS; r++) row[r] = 0;
 #pragma unroll
         for (i32 x = 0; x < cubic_taps; x++) {
-          T v = load(in, x, y, z);
+          T v = tap(in, x, y, z);
 #pragma unroll
           for (i32 r = 0; r < Orders::KINDS; r++) row[r] += v * place.axis[0].weight[r][x];
         }
@@ -192,13 +198,17 @@ template <class Element, i32 D> struct CubicTaps {
       }
     }
   }
-  DEVICE void sample(const S *in, i64, T (&out)[1]) const { sums<CubicValue>(in, out); }
-  DEVICE void terms(const S *in, T g, Slopes &out) const {
+  DEVICE T value(Pixels in) const {
+    T out[1];
+    sums<CubicValue>(in, out);
+    return out[0];
+  }
+  DEVICE void terms(Pixels in, T g, Slopes &out) const {
     sums<CubicSlopes<D>>(in, out.sum);
 #pragma unroll
     for (i32 n = 0; n < CubicSlopes<D>::SUMS; n++) out.sum[n] *= g;
   }
-  DEVICE void terms(const S *in, T g, Bends &out) const {
+  DEVICE void terms(Pixels in, T g, Bends &out) const {
     sums<CubicBends<D>>(in, out.sum);
 #pragma unroll
     for (i32 n = 0; n < CubicBends<D>::SUMS; n++) out.sum[n] *= g;

@@ -4,67 +4,55 @@
 #include "sampler.cuh"
 
 // What grid_sample and its gradients ask of the taps of a position, those of
-// bicubic (bicubic.cuh) alike:
+// bicubic (bicubic.cuh) and of flat images (flat.cuh) alike:
 //   S, T, DIMS, Place
-//   FOLDS: how often a fold of channels is unrolled
-//   AT_ONCE, sample(channel of the image, pitch, out): the values there of some channels
-//   Slopes, terms(channel, g, slopes): terms of a gradient by the grid
+//   Offset, Number: of elements in a tensor; of positions
+//   FOLDS: how often a fold of channels is unrolled; QUADS: whether it takes four at
+//     once; FEW: whether there are not more
+//   AT_ONCE: of how many channels samples are computed at once
+//   Pixels, load(tensor, offsets of channels, pixels): what the taps of some channels are
+//   value(pixels): the sample
+//   Slopes, terms(pixels, g, slopes): terms of a gradient by the grid
 //   gradient(sums of slopes, axis): the gradient of a coordinate
-//   Bends, terms(channel, g, bends), bend(sums of bends, axis, other): likewise
+//   Bends, terms(pixels, g, bends), bend(sums of bends, axis, other): likewise
 //     second derivatives along two axes; SELF: whether along one axis twice
-template <class Element, i32 D> struct LinearTaps {
+// All threads of a warp call load together.
+
+// What follows from the pixels at the taps. Cell is where they are.
+template <class Element, i32 D, class Cell> struct LinearRules {
   typedef Element S;
   typedef typename Compute<S>::type T;
-  typedef Cell<T, D> Place;
-  static constexpr i32 DIMS = D, FOLDS = 2, AT_ONCE = D == 2 ? 16 / sizeof(T) : 1, taps = 1 << D, each = taps / 2;
+  typedef Cell Place;
+  typedef typename Place::Offset Offset;
+  static constexpr i32 DIMS = D, AT_ONCE = D == 2 ? 16 / sizeof(T) : 1, taps = 1 << D, each = taps / 2;
   static constexpr bool SELF = false;
   typedef Sums<T, D * each> Slopes;
   typedef Sums<T, D == 2 ? 1 : 6> Bends;
+  struct Pixels {
+    T v[taps]; // 0 outside
+  };
   const Sampler &s;
   Place place;
-  i64 offset[taps];
   T weight[taps];
-  bool inside[taps], any;
+  bool any; // whether there is a tap inside
 
-  DEVICE LinearTaps(const Sampler &sampler, const Image &image, const Position<D> &p)
-      : s(sampler), place(sampler, p), any(false) {
-#pragma unroll
-    for (i32 i = 0; i < taps; i++) {
-      inside[i] = place.inside(i) && (i == 0 || s.mode != nearest);
-      offset[i] = place.offset(i, image.axis);
-      weight[i] = inside[i] ? place.weight(i) : (T)0;
-      any = any || inside[i];
-    }
-  }
+  DEVICE LinearRules(const Sampler &sampler, const Position<D> &p) : s(sampler), place(sampler, p), any(false) {}
   // The sum of v * w over the taps, in order, from +0, which a tap outside adds,
-  // too; nearest copies. All loads come before the first use.
-  template <i32 N> DEVICE void sample(const S *in, i64 pitch, T (&out)[N]) const {
-    T v[N][taps];
+  // too; nearest copies.
+  DEVICE T value(const Pixels &p) const {
+    T sum = 0;
 #pragma unroll
-    for (i32 j = 0; j < N; j++) load(in + j * pitch, v[j]);
-#pragma unroll
-    for (i32 j = 0; j < N; j++) {
-      T sum = 0;
-#pragma unroll
-      for (i32 i = 0; i < taps; i++) sum += v[j][i] * weight[i];
-      out[j] = s.mode == nearest ? v[j][0] : sum;
-    }
+    for (i32 i = 0; i < taps; i++) sum += p.v[i] * weight[i];
+    return copies() ? p.v[0] : sum;
   }
-  DEVICE void load(const S *in, T (&v)[taps]) const {
-#pragma unroll
-    for (i32 i = 0; i < taps; i++) {
-      v[i] = 0;
-      if (inside[i]) v[i] = widen<T>(in[offset[i]]);
-    }
-  }
+  DEVICE bool copies() const { return Place::NEAREST && s.mode == nearest; }
   // The tap with a zero bit inserted at an axis.
   static DEVICE i32 near_tap(i32 i, i32 axis) { return (i >> axis << (axis + 1)) | (i & ((1 << axis) - 1)); }
 
   // Differences of taps along each axis, times the upstream gradient. For each
   // axis: those with the other axes' near taps first, as in cpu.differences.
-  DEVICE void terms(const S *in, T g, Slopes &out) const {
-    T v[taps];
-    load(in, v);
+  DEVICE void terms(const Pixels &p, T g, Slopes &out) const {
+    const T *v = p.v;
 #pragma unroll
     for (i32 axis = 0; axis < D; axis++) {
 #pragma unroll
@@ -76,7 +64,7 @@ template <class Element, i32 D> struct LinearTaps {
   }
   DEVICE bool still(i32 axis) const { return !any || place.still(s, axis); }
   DEVICE T gradient(const Slopes &total, i32 axis) const {
-    return still(axis) || s.mode == nearest ? (T)0 : weighted(total, axis) * place.k[axis];
+    return still(axis) || copies() ? (T)0 : weighted(total, axis) * place.k[axis];
   }
   // Weights the sums of one axis by the distances along the other axes.
   DEVICE T weighted(const Slopes &total, i32 axis) const {
@@ -96,9 +84,8 @@ template <class Element, i32 D> struct LinearTaps {
 
   // Second differences along two axes, the first of which comes first; in
   // volumes those on the third axis' near side, then on its far side.
-  DEVICE void terms(const S *in, T g, Bends &out) const {
-    T v[taps];
-    load(in, v);
+  DEVICE void terms(const Pixels &p, T g, Bends &out) const {
+    const T *v = p.v;
 #pragma unroll
     for (i32 pair = 0; pair < D * (D - 1) / 2; pair++) {
       const i32 first = pair / 2, second = (pair + 3) / 2;
@@ -114,5 +101,37 @@ template <class Element, i32 D> struct LinearTaps {
     const T *d = total.sum + (axis + other - 1) * 2;
     const i32 third = 3 - axis - other;
     return d[0] * place.s[third] + d[1] * place.t[third];
+  }
+};
+
+// The taps of any image or volume.
+template <class Element, i32 D> struct LinearTaps : LinearRules<Element, D, Cell<typename Compute<Element>::type, D>> {
+  typedef LinearRules<Element, D, Cell<typename Compute<Element>::type, D>> Rules;
+  typedef typename Rules::T T;
+  typedef typename Rules::Pixels Pixels;
+  typedef i64 Number;
+  static constexpr i32 FOLDS = 2, taps = Rules::taps;
+  static constexpr bool QUADS = false, FEW = false;
+  i64 offset[taps];
+  bool inside[taps];
+
+  DEVICE LinearTaps(const Sampler &sampler, const Image &image, const Position<D> &p) : Rules(sampler, p) {
+#pragma unroll
+    for (i32 i = 0; i < taps; i++) {
+      inside[i] = this->place.inside(i) && (i == 0 || sampler.mode != nearest);
+      offset[i] = p.image * image.image + this->place.offset(i, image.axis);
+      this->weight[i] = inside[i] ? this->place.weight(i) : (T)0;
+      this->any = this->any || inside[i];
+    }
+  }
+  template <i32 N> DEVICE void load(const Element *in, const i64 (&channel)[N], Pixels (&out)[N]) const {
+#pragma unroll
+    for (i32 j = 0; j < N; j++) {
+#pragma unroll
+      for (i32 i = 0; i < taps; i++) {
+        out[j].v[i] = 0;
+        if (inside[i]) out[j].v[i] = widen<T>(in[channel[j] + offset[i]]);
+      }
+    }
   }
 };

@@ -42,20 +42,47 @@ template <i32 D> struct Position {
     }
     image = (u32)number;
   }
-  // Its offset in an Image or a Grid.
-  template <class M> DEVICE i64 in(const M &m) const {
-    i64 offset = image * m.image;
+  // Its offset in an Image or a Grid. Offset is i32 where that is enough.
+  template <class Offset = i64, class M> DEVICE Offset in(const M &m) const {
+    Offset offset = (Offset)image * (Offset)m.image;
 #pragma unroll
-    for (i32 d = 0; d < D; d++) offset += at[d] * m.axis[d];
+    for (i32 d = 0; d < D; d++) offset += (Offset)at[d] * (Offset)m.axis[d];
     return offset;
   }
 };
 
+// What each_position calls f for, where a thread has one position at most and
+// u32 counts them.
+template <class F> DEVICE void own_position(const Sampler &s, u32 groups, F f) {
+  Position<2> p;
+  u32 group = 0;
+  bool here;
+  if (s.log_width < 0) {
+    const u32 number = blockIdx.x * blockDim.x + threadIdx.x, row = number / (u32)s.out[0];
+    p.image = row / (u32)s.out[1];
+    p.at[1] = row - p.image * (u32)s.out[1];
+    p.at[0] = number - row * (u32)s.out[0];
+    here = p.image < (u32)s.images;
+  } else {
+    p.image = blockIdx.z;
+    if (groups > 1) {
+      group = p.image / (u32)s.images;
+      p.image -= group * (u32)s.images;
+    }
+    p.at[1] = (blockIdx.y << s.log_height) + (threadIdx.x >> s.log_width);
+    p.at[0] = (blockIdx.x << s.log_width) + (threadIdx.x & ((1u << s.log_width) - 1));
+    here = p.at[0] < (u32)s.out[0] && p.at[1] < (u32)s.out[1];
+  }
+  if (!here) p = Position<2>();
+  f(p, here, group);
+}
+
 // Calls f(position, whether there is one, group) for all output positions and
 // groups, all threads of a block as often. Their threadIdx.x share a block's
 // positions: a rectangle of an image, which takes no division, or where images
-// are small as many as there are threads.
-template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+// are small as many as there are threads. Number u32: see own_position.
+template <i32 D, class Number = i64, class F> DEVICE void each_position(const Sampler &s, i64 groups, F f) {
+  if constexpr (sizeof(Number) == sizeof(u32)) return own_position(s, (u32)groups, f);
   const bool rows = s.log_width < 0;
   const i64 planes = D == 3 ? s.images * s.out[2] : s.images, all = rows ? planes * s.out[1] * s.out[0] : planes;
   const i32 log = rows ? 0 : s.log_width;
@@ -95,17 +122,49 @@ template <i32 D, class F> DEVICE void each_position(const Sampler &s, i64 groups
   }
 }
 
-// The numbers of a Grid at a position, which has the grid's type.
-template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
-  i64 at = p.in(grid);
+// The numbers of a Grid of type G at an offset. Where Offset is i32 they are a
+// pair, aligned.
+template <class G, class Offset, class T, i32 D> DEVICE void load_numbers(const Grid &grid, Offset at, T (&v)[D]) {
+  const G *from = (const G *)grid.data + at;
+  if constexpr (sizeof(Offset) == sizeof(i32)) {
+    const Pack<G, D> pack = *(const Pack<G, D> *)from;
+    unpack(v, pack);
+  } else {
 #pragma unroll
-  for (i32 d = 0; d < D; d++) v[d] = get_float<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
+    for (i32 d = 0; d < D; d++) v[d] = widen<T>(from[d * grid.coordinate]);
+  }
 }
-template <class T, i32 D>
-DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
-  i64 at = p.in(grid);
+template <class G, class Offset, class T, i32 D>
+DEVICE void store_numbers(const Grid &grid, Offset at, const T (&v)[D]) {
+  G *to = (G *)grid.data + at;
+  if constexpr (sizeof(Offset) == sizeof(i32)) {
+    Pack<G, D> pack;
 #pragma unroll
-  for (i32 d = 0; d < D; d++) set_as(grid.data, s.grid_dtype, at + d * grid.coordinate, v[d]);
+    for (i32 d = 0; d < D; d++) pack.v[d] = Narrow<G>::from(v[d]);
+    *(Pack<G, D> *)to = pack;
+  } else {
+#pragma unroll
+    for (i32 d = 0; d < D; d++) to[d * grid.coordinate] = Narrow<G>::from(v[d]);
+  }
+}
+
+// The numbers of a Grid at a position, which has the grid's type: f64 where T
+// is, else f32 or 16 bits.
+template <class Offset, class T, i32 D>
+DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
+  const Offset at = p.template in<Offset>(grid);
+  if constexpr (sizeof(T) == sizeof(f64)) return load_numbers<f64>(grid, at, v);
+  if (s.grid_dtype == f32_) return load_numbers<f32>(grid, at, v);
+  if (s.grid_dtype == f16_) return load_numbers<f16>(grid, at, v);
+  load_numbers<bf16>(grid, at, v);
+}
+template <class Offset, class T, i32 D>
+DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
+  const Offset at = p.template in<Offset>(grid);
+  if constexpr (sizeof(T) == sizeof(f64)) return store_numbers<f64>(grid, at, v);
+  if (s.grid_dtype == f32_) return store_numbers<f32>(grid, at, v);
+  if (s.grid_dtype == f16_) return store_numbers<f16>(grid, at, v);
+  store_numbers<bf16>(grid, at, v);
 }
 
 // A padded coordinate along one axis and its derivative k, which is 0 where
@@ -167,13 +226,15 @@ template <class T> DEVICE i32 pixel_at(T p, i64 size) {
 
 // The cell that a position falls in. T is the compute type.
 template <class T, i32 D> struct Cell {
+  typedef i64 Offset;
+  static constexpr bool NEAREST = true; // or bilinear, which it may always be
   T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
   T s[D], t[D], k[D];
   i32 pixel[D][2]; // the near and the far one, or -1
 
   DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
     T g[D];
-    load_grid(sampler, sampler.grid, p, g);
+    load_grid<Offset>(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)(i32)sampler.size[d]), (T)(i32)sampler.size[d]);
@@ -224,7 +285,7 @@ template <class T, i32 D> struct Shift {
   T v[D], q[D];
 
   template <class Place> DEVICE Shift(const Sampler &s, const Grid &tangent, const Position<D> &p, const Place &place) {
-    load_grid(s, tangent, p, v);
+    load_grid<typename Place::Offset>(s, tangent, p, v);
 #pragma unroll
     for (i32 d = 0; d < D; d++) q[d] = place.still(s, d) ? (T)0 : v[d] * place.derivative(d);
   }
@@ -244,36 +305,16 @@ template <class T, i32 N> struct Sums {
   }
 };
 
-// Computes channels [c, c + N) at a position, where out is channel 0.
-template <i32 N, class Values, class S>
-DEVICE void some_channels(const Values &values, const Image &image, S *out, i64 c) {
-  typename Compute<S>::type y[N];
-  values.at(c, y);
-#pragma unroll
-  for (i32 j = 0; j < N; j++) out[(c + j) * image.channel] = Narrow<S>::from(y[j]);
-}
-
-// Computes an output that is like grad_output: one thread takes up to
-// a.channels channels at one position, AT_ONCE at a time, from Values, made for
-// that position.
-template <class Values> DEVICE void each_channel(const typename Values::Args &a) {
-  typedef typename Values::S S;
-  const i32 N = Values::AT_ONCE;
-  const Sampler &s = a.sampler;
-  const i64 groups = s.channels <= a.channels ? 1 : (s.channels + a.channels - 1) / a.channels;
-  each_position<Values::DIMS>(s, groups, [&](const Position<Values::DIMS> &p, bool here, i64 group) {
-    if (!here) return;
-    Values values(a, p);
-    i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
-    S *out = (S *)s.output.data + p.in(s.output);
-#pragma unroll 1
-    for (; c + N <= stop; c += N) some_channels<N>(values, s.output, out, c);
-    if constexpr (N == 4) {
-      if (stop - c == 3) return some_channels<3>(values, s.output, out, c);
-    }
-#pragma unroll 1
-    for (; c < stop; c++) some_channels<1>(values, s.output, out, c);
-  });
+// A pointer to global memory that the compiler takes as it is, so that one step
+// goes from it to each channel.
+template <class S> DEVICE S *as_it_is(S *p) {
+#ifdef ISOBIT_SHIM
+  return p;
+#else
+  u64 address = __cvta_generic_to_global(p);
+  asm("" : "+l"(address));
+  return (S *)__cvta_global_to_generic(address);
+#endif
 }
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)
