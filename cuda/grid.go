@@ -111,70 +111,6 @@ func (s *samplerArgs) bind(input, grid, output *tensor.View) {
 	s.input, s.output, s.grid = imageOf(input), imageOf(output), gridOf(grid)
 }
 
-// samplerKernel is a kernel that takes any tensors and, of bilinear images, one
-// that takes flat ones (kernels/flat.cuh); else that is the same.
-type samplerKernel struct {
-	any, flat int
-	pair      uint64 // bytes of a grid's two coordinates
-}
-
-// kernel adds an op's; sums says whether it sums over channels, for which there
-// is one more where these are few.
-func (s *samplerArgs) kernel(to *Program, op string, sums bool, dims int, image, grid tensor.DType) (k samplerKernel) {
-	k.any = to.kernel("%s_%s%s", op, s.geometry(dims), typeNames(image))
-	k.flat, k.pair = k.any, uint64(2*grid.Size())
-	if dims == 2 && s.mode == modeBilinear {
-		how := "flat"
-		if sums && s.channels <= fewChannels {
-			how = "few"
-		}
-		k.flat = to.kernel("%s_%s%s", op, how, typeNames(image))
-	}
-	return k
-}
-
-// maxFlat is the largest extent of a flat image: f32 tells a pixel from the next.
-const maxFlat = 1 << 24
-
-// pick is the kernel for what is bound and covered: images like the input, and grids.
-func (k samplerKernel) pick(s *samplerArgs, g geometry, groups int64, images []imageArg, grids []gridArg) int {
-	flat := max(s.size[0], s.size[1]) <= maxFlat && s.atOnce(g, groups)
-	for _, m := range images {
-		flat = flat && m.axis[0] == 1 && m.within32(s, s.size)
-	}
-	for _, g := range grids {
-		strides := imageArg{image: g.image, axis: g.axis}
-		flat = flat && g.coordinate == 1 && (g.image|g.axis[0]|g.axis[1])%2 == 0 && g.data%k.pair == 0 && strides.within32(s, s.out)
-	}
-	if flat && s.output.within32(s, s.out) {
-		return k.flat
-	}
-	return k.any
-}
-
-// atOnce reports whether a thread has one position at most.
-func (s *samplerArgs) atOnce(g geometry, groups int64) bool {
-	if s.logWidth < 0 {
-		return groups == 1 && s.positions() <= int64(g.grid[0]*g.block[0])
-	}
-	return s.out[1] <= int64(g.grid[1])<<s.logHeight && s.images*groups <= int64(g.grid[2])
-}
-
-const limit31 = 1<<31 - 1
-
-// within32 reports whether i32 offsets reach all elements, and one step beyond.
-func (m *imageArg) within32(s *samplerArgs, size [3]int64) bool {
-	left := int64(limit31)
-	for _, d := range [][2]int64{{s.images, m.image}, {s.channels, m.channel}, {size[0], m.axis[0]}, {size[1], m.axis[1]}} {
-		extent, stride := max(1, d[0]), d[1]
-		if stride < 0 || stride > left/extent {
-			return false
-		}
-		left -= stride * extent
-	}
-	return true
-}
-
 // enough is about as many threads as keep a GPU busy.
 const enough = 1 << 18
 
@@ -215,7 +151,7 @@ func buildGridSample(p *Problem, to *Program) error {
 	if err != nil {
 		return err
 	}
-	k := s.kernel(to, "grid_sample", false, dims, p.Types[0], p.Types[1])
+	k := s.kernel(to, "grid_sample", flatSamples, dims, p.Types[0], p.Types[1])
 	each := s.channelsOfThread()
 	to.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
@@ -249,7 +185,7 @@ func buildGridSampleBackward(p *Problem, to *Program) error {
 	return nil
 }
 
-const groupChannels, fewChannels, groupThreads = 16, 4, 256
+const groupChannels, groupThreads = 16, 128
 
 // groups covers all positions with blocks of threads that sum over channels:
 // those that share a position take its groups of channels in turn.
@@ -258,7 +194,7 @@ func (s *samplerArgs) groups() geometry {
 	for share < 8 && share*groupChannels < s.channels && positions*share < enough {
 		share *= 2
 	}
-	g := s.cover(groupThreads/share, 1)
+	g := s.cover(max(groupThreads/share, 32), 1) // a warp has groups of one number
 	g.block[1] = uint32(share)
 	return g
 }
@@ -274,7 +210,7 @@ func gridGradientOf(p *Problem, to *Program) (gridStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := s.kernel(to, "grid_gradient", true, dims, p.Types[1], p.Types[2])
+	k := s.kernel(to, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
 	return func(r *run, l linkArgs) bool {
 		if s.positions() == 0 {
 			return false

@@ -32,7 +32,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 	a := gridDoubleArgs{sampler: s, channels: s.channelsOfThread()}
 	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)
 	if p.Types[doubleOfOutput] != tensor.None {
-		k := s.kernel(to, "grid_double_output", false, dims, p.Types[1], p.Types[2])
+		k := s.kernel(to, "grid_double_output", flatOutputs, dims, p.Types[1], p.Types[2])
 		to.then(func(r *run) {
 			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
@@ -42,7 +42,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 		})
 	}
 	if p.Types[doubleOfGrid] != tensor.None {
-		k := s.kernel(to, "grid_double", true, dims, p.Types[1], p.Types[2])
+		k := s.kernel(to, "grid_double", flatSums, dims, p.Types[1], p.Types[2])
 		to.then(func(r *run) {
 			if s.positions() > 0 {
 				a := a.bound(r, 0)

@@ -47,7 +47,7 @@ var Ops = []Op{
 		return append(rowNames(forTypes("embedding_bag_weights", floats)), "bags_check")
 	}, buildEmbeddingBagWeights},
 	{"grid_sample", func() []string {
-		return forSamplers("grid_sample", floats)
+		return append(forSamplers("grid_sample", floats), forTypes("grid_sample_nearest", floats)...)
 	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
 		return append(append(inputKernels("gradient"), forSamplers("grid_gradient", floats)...), forTypes("grid_gradient_few", floats)...)

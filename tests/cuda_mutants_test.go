@@ -48,7 +48,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"weight_only_linear.cuh", "a.k + a.group - 1", "a.k", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
 	{"linear.cuh", "sum += p.v[i] * weight[i]", "sum = fma_(p.v[i], weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
 	{"flat.cuh", "? x[d].c : (T)-2", "? x[d].c : (T)0", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
-	{"flat.cuh", "own + row", "own", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
+	{"flat.cuh", "in + own + row", "in + own", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
 	{"flat.cuh", "in[0][1] && in[1][y]", "in[0][0] && in[0][1] && in[1][y]", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
 	{"flat.cuh", "out[j].v[2 * y + 1] = far_column() ? v[j][y][1] : other", "out[j].v[2 * y + 1] = other", "grid_sample", "grid_sample input=f32[1,3,40,40] grid=f32[1,32,32,2]"},
 	{"bicubic.cuh", "base + (T)(i - 1)", "base + (T)i", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2] mode=bicubic padding_mode=reflection"},

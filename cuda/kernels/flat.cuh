@@ -1,15 +1,15 @@
-// Bilinear taps of images within which i32 offsets reach: pixels of a row are
+// Taps of images within which i32 offsets reach: pixels of a row are
 // neighbours, grids are aligned pairs, extents are at most 2^24
 // (samplerKernel.pick in ../grid.go).
 #pragma once
 #include "linear.cuh"
 
-// What Cell is for any image.
-template <class T> struct FlatCell {
+// What Cell is for any image, and for either mode.
+template <class T, bool ROUNDED = false> struct FlatCell {
   typedef i32 Offset;
-  static constexpr bool NEAREST = false;
+  static constexpr bool NEAREST = ROUNDED;
   T s[2], t[2], k[2];
-  i32 at[2]; // the near pixel, perhaps outside
+  i32 at[2]; // the near pixel, perhaps outside; nearest: the pixel
   bool in[2][2]; // whether the near and the far one are inside
 
   DEVICE FlatCell(const Sampler &sampler, const Position<2> &p) {
@@ -28,7 +28,7 @@ template <class T> struct FlatCell {
 #pragma unroll
     for (i32 d = 0; d < 2; d++) {
       const T c = abs_(x[d].c) < (T)(1 << 30) ? x[d].c : (T)-2; // there are taps at neither, nor at a NaN
-      const T base = floor_(c);
+      const T base = NEAREST ? rint_(c) : floor_(c);
       t[d] = c - base;
       s[d] = (base + 1) - c;
       k[d] = x[d].k;
@@ -36,6 +36,9 @@ template <class T> struct FlatCell {
       in[d][0] = (u32)at[d] < (u32)sampler.size[d];
       in[d][1] = (u32)at[d] + 1 < (u32)sampler.size[d];
     }
+  }
+  DEVICE i32 offset(const Image &m, const Position<2> &p) const {
+    return (i32)((u32)p.image * (u32)m.image + (u32)at[1] * (u32)m.axis[1] + (u32)at[0]);
   }
   DEVICE T derivative(i32 axis) const { return k[axis]; }
   DEVICE bool still(const Sampler &sampler, i32 axis) const { return k[axis] == 0 && sampler.padding != zeros; }
@@ -70,10 +73,10 @@ struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::ty
 #pragma unroll
     for (i32 i = 0; i < 4; i++) this->weight[i] = (i & 1 ? cell.t[0] : cell.s[0]) * (i & 2 ? cell.t[1] : cell.s[1]);
     this->any = (in[0][0] || in[0][1]) && (in[1][0] || in[1][1]);
-    own = (i32)((u32)p.image * (u32)image.image + (u32)cell.at[1] * (u32)row + (u32)cell.at[0]);
+    own = cell.offset(image, p);
     const i32 other = partners(own);
     const bool all = in[0][0] && in[0][1] && in[1][0] && in[1][1];
-    close = !__any_sync(0xffffffffu, !all || (u32)(own - other) + 8 > 16);
+    close = !__any_sync(0xffffffffu, !all || (u32)own - (u32)other + 8 > 16);
     if (close) return;
     at[0] = (far_column() ? other : own) + far_column();
     at[1] = (far_column() ? own : other) + far_column();
@@ -92,7 +95,7 @@ struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::ty
 
   template <i32 N> DEVICE void load(const Element *in, const i32 (&channel)[N], Pixels (&out)[N]) const {
     if (close) {
-      const Element *rows[2] = {as_it_is(in + own), as_it_is(in + (own + row))};
+      const Element *rows[2] = {as_it_is(in + own), as_it_is(in + own + row)};
 #pragma unroll
       for (i32 j = 0; j < N; j++) {
 #pragma unroll
@@ -102,7 +105,7 @@ struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::ty
     }
     const Element *from[4];
 #pragma unroll
-    for (i32 i = 0; i < 4; i++) from[i] = as_it_is(in + (at[i & 1] + (i >> 1) * row));
+    for (i32 i = 0; i < 4; i++) from[i] = as_it_is(in + at[i & 1] + (i >> 1) * row);
     T v[N][2][2];
     if (interior)
       fetch<true>(from, channel, v);
@@ -130,4 +133,31 @@ struct FlatTaps : LinearRules<Element, 2, FlatCell<typename Compute<Element>::ty
       }
     }
   }
+};
+
+// The only tap of nearest.
+template <class Element> struct FlatNearest {
+  typedef Element S;
+  typedef typename Compute<S>::type T;
+  typedef T Pixels;
+  typedef i32 Offset;
+  typedef u32 Number;
+  static constexpr i32 DIMS = 2, AT_ONCE = 4;
+  i32 at;
+  bool inside;
+
+  DEVICE FlatNearest(const Sampler &sampler, const Image &image, const Position<2> &p) {
+    const FlatCell<T, true> cell(sampler, p);
+    at = cell.offset(image, p);
+    inside = cell.in[0][0] && cell.in[1][0];
+  }
+  template <i32 N> DEVICE void load(const S *in, const i32 (&channel)[N], T (&out)[N]) const {
+    const S *from = as_it_is(in + at);
+#pragma unroll
+    for (i32 j = 0; j < N; j++) {
+      out[j] = 0;
+      if (inside) out[j] = widen<T>(from[channel[j]]);
+    }
+  }
+  DEVICE T value(T pixel) const { return pixel; }
 };

@@ -1,4 +1,5 @@
 #include "bicubic.cuh"
+#include "channels.cuh"
 #include "flat.cuh"
 #include "group.cuh"
 

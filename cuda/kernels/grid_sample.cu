@@ -1,4 +1,5 @@
 #include "bicubic.cuh"
+#include "channels.cuh"
 #include "flat.cuh"
 
 struct GridSampleArgs {
@@ -35,6 +36,7 @@ template <class Taps> struct Sample {
   KERNEL(grid_sample_bicubic_##D##d_##S, GridSampleArgs) { each_channel<Cubic##S##D>(a); }
 EACH_SAMPLER(GRID_SAMPLE)
 
-#define FLAT_SAMPLE(S) \
-  KERNEL_FIT(grid_sample_flat_##S, GridSampleArgs, FLAT_FIT(S, 6)) { each_channel<Sample<FlatTaps<S>>>(a); }
+#define FLAT_SAMPLE(S)                                                                                       \
+  KERNEL_FIT(grid_sample_flat_##S, GridSampleArgs, FLAT_FIT(S, 6)) { each_channel<Sample<FlatTaps<S>>>(a); } \
+  KERNEL_FIT(grid_sample_nearest_##S, GridSampleArgs, FLAT_FIT(S, 6)) { each_channel<Sample<FlatNearest<S>>>(a); }
 EACH_FLOAT(FLAT_SAMPLE)
