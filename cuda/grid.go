@@ -40,6 +40,7 @@ type gridSampleArgs struct {
 type gridGradientArgs struct {
 	sampler samplerArgs
 	out     gridArg
+	links   linkArgs
 }
 
 type affineArgs struct {
@@ -171,14 +172,17 @@ func buildGridSample(p *Problem, to *Program) error {
 func buildGridSampleBackward(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
+	var grid gridStep
 	if p.Types[4] != tensor.None {
-		if err := buildGridGradient(p, to); err != nil {
+		var err error
+		if grid, err = gridGradientOf(p, to); err != nil {
 			return err
 		}
 	}
 	if p.Types[3] != tensor.None {
-		return inputGradient{out: 3}.build(p, to)
+		return inputGradient{out: 3, grid: grid}.build(p, to)
 	}
+	to.then(func(r *run) { grid.run(r, linkArgs{}) })
 	return nil
 }
 
@@ -196,22 +200,29 @@ func (s *samplerArgs) groups() geometry {
 	return g
 }
 
-func buildGridGradient(p *Problem, to *Program) error {
+// gridStep launches the grid's gradient, if it is wanted. It links positions for
+// the input's gradient on its way (kernels/link.cuh), if it can: then it reports true.
+type gridStep func(r *run, l linkArgs) (linked bool)
+
+func (step gridStep) run(r *run, l linkArgs) (linked bool) { return step != nil && step(r, l) }
+
+func gridGradientOf(p *Problem, to *Program) (gridStep, error) {
 	s, dims, err := samplerOf(p, 1, 2)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	k := s.kernel(to, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
-	to.then(func(r *run) {
+	return func(r *run, l linkArgs) bool {
 		if s.positions() == 0 {
-			return
+			return false
 		}
 		s := s
 		s.bind(&r.args[1], &r.args[2], &r.args[0])
 		g, out := s.groups(), gridOf(&r.args[4])
-		launch(r, k.pick(&s, g, 1, []imageArg{s.input}, []gridArg{s.grid, out}), g, &gridGradientArgs{s, out})
-	})
-	return nil
+		chosen := k.pick(&s, g, 1, []imageArg{s.input}, []gridArg{s.grid, out})
+		launch(r, chosen, g, &gridGradientArgs{s, out, l})
+		return chosen != k.any
+	}, nil
 }
 
 // affineOf describes an affine_grid whose grid is an argument.

@@ -25,6 +25,7 @@ type inputDoubleArgs struct {
 type inputGradient struct {
 	out, tangent int
 	second       bool
+	grid         gridStep // what comes first
 }
 
 // build adds the scatter.
@@ -70,6 +71,7 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 		sc.width = pixelWidth
 	}
 	to.then(func(r *run) {
+		g.grid.run(r, linkArgs{})
 		if pixels == 0 || s.channels == 0 {
 			return
 		}
@@ -96,6 +98,13 @@ func inputKernels(kind string) []string {
 	if kind != "gradient" {
 		names = append(names, forTypes("input_tiles_"+kind, floats)...)
 	}
+	for _, order := range []string{"gradient", kind} {
+		names = append(names, forTypes("input_links_"+order, floats[:2])...)
+		for _, channels := range []string{"3", "4", "8"} {
+			names = append(names, forTypes("input_gather"+channels+"_"+order, floats)...)
+		}
+	}
+	names = append(names, forTypes("input_gather_nearest", floats)...)
 	var jobs []string
 	for _, job := range []string{"gradient_nearest_3d", kind + "_3d", kind + "_bicubic_2d", kind + "_bicubic_3d"} {
 		jobs = append(jobs, forTypes("input_"+job, floats)...)

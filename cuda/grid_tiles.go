@@ -8,54 +8,95 @@ type tileArgs struct {
 	tangent                   gridArg
 	positions, columns, tiles int64
 	count, next, lists, spare uint64
-	logRow, _                 int32
+	links                     linkArgs
+	heavy                     uint64
+	channels, logGroups       int32
+	packs, _                  int32
 }
 
 const tileWidth, tileHeight, tileThreads, counterPitch = 32, 8, 128, 8
 
-// buildTiles adds the gradient of an image's input by tiles of pixels
-// (kernels/tiles.cuh). positions is how many positions of an image count: with
-// rows made as long as a power of two, 32 bits number them.
+// fewBlocks is a prime, so that one block does not get the same tile of all images.
+const fewBlocks = 2039
+
+// within is a cover of positions by about so many blocks, which loop.
+func (g geometry) within(limit uint32) geometry {
+	for _, axis := range []int{2, 1} {
+		others := g.grid[0] * g.grid[3-axis]
+		g.grid[axis] = min(g.grid[axis], max(1, limit/others))
+	}
+	return g
+}
+
+// buildTiles adds the gradient of an image's input, by links and by tiles of pixels
+// (kernels/links.cuh, tiles.cuh). positions is how many positions of an image count:
+// with rows made as long as a power of two, 32 bits number them.
 func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positions int64) error {
-	a := tileArgs{sampler: s, positions: positions, columns: (s.size[0] + tileWidth - 1) / tileWidth, logRow: logOf(s.out[0])}
+	a := tileArgs{sampler: s, positions: positions, columns: (s.size[0] + tileWidth - 1) / tileWidth}
 	a.tiles = a.columns * ((s.size[1] + tileHeight - 1) / tileHeight)
 	if tiles := s.images * a.tiles; tiles > limit32 {
 		return fmt.Errorf("has %d pieces of %d by %d pixels; CUDA takes up to %d", tiles, tileWidth, tileHeight, int64(limit32))
 	}
-	if 4*positions > limit32 || s.out[1] > limit32>>a.logRow {
+	if 4*positions > limit32 || s.out[1] > limit32>>logOf(s.out[0]) {
 		return fmt.Errorf("has %d output positions in an image; CUDA takes up to %d", positions, int64(limit32)/4)
 	}
-	kind := "gradient"
+	kind, spot := "gradient", 2*to.Compute.Size()
 	if g.second {
-		kind = "double"
+		kind, spot = "double", 2*spot
 	}
-	compute := typeNames(to.Compute)
+	compute, stored := typeNames(to.Compute), p.Types[1]
 	zero, count, place := to.kernel("fill"), to.kernel("input_tiles_count%s", compute), to.kernel("input_tiles_place")
-	fill, sum := to.kernel("input_tiles_fill%s", compute), to.kernel("input_tiles_%s%s", kind, typeNames(p.Types[1]))
-	counters := s.images * a.tiles * counterPitch
-	lengths, next := to.reserve(counters*4), to.reserve(counters*4)
+	fill, sum := to.kernel("input_tiles_fill%s", compute), to.kernel("input_tiles_%s%s", kind, typeNames(stored))
+	l, linked := linksOf(&s, positions)
+	patch := patchOf(&s, kind)
+	a.links = l
+	a.channels, a.logGroups = patch.share(&s)
+	counters, flags := s.images*a.tiles*counterPitch, s.images*a.tiles+1
+	heads, lengths, heavy := to.reserve(s.images*l.cells*4), to.reserve(counters*4), to.reserve(flags*4)
+	zeros := to.Workspace - heads
+	next := to.reserve(counters * 4)
 	var lists [2]int64
 	for i := range lists {
 		lists[i] = to.reserve(s.images * positions * 4 * 4)
 	}
+	var link, gather int
+	if linked {
+		link, gather = to.kernel("input_links_%s%s", kind, compute), to.kernel("%s%s", patch.gather, typeNames(stored))
+	}
+	order, spots := to.reserve(s.images*l.sources*4), to.reserve(s.images*l.sources*spot)
 	to.then(func(r *run) {
 		if s.images*a.tiles == 0 || s.channels == 0 {
+			g.grid.run(r, linkArgs{})
 			return
 		}
 		a := a
 		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
 		a.out, a.count, a.next, a.lists, a.spare = imageOf(&r.args[g.out]), r.at(lengths), r.at(next), r.at(lists[0]), r.at(lists[1])
+		a.links.heads, a.links.next, a.links.spots, a.heavy = r.at(heads), r.at(order), r.at(spots), r.at(heavy)
 		if g.second {
 			a.tangent = gridOf(&r.args[g.tangent])
 		}
-		launch(r, zero, threads(counters), &fillArgs{n: uint64(counters), words: a.count})
-		if positions > 0 {
-			g := a.sampler.cover(blockThreads, 1)
-			launch(r, count, g, &a)
-			launch(r, place, blocks(s.images, 1<<16).of(tileThreads), &a)
-			launch(r, fill, g, &a)
+		a.packs = boolArg(patch.packs(&a.out, stored.Size()))
+		launch(r, zero, threads(zeros/16), &fillArgs{n: uint64(zeros / 4), words: a.links.heads})
+		cover := a.sampler.cover(blockThreads, 1)
+		some, tiles := cover, blocks(s.images*a.tiles, 1<<20)
+		if linked && (positions == 0 || near(&s, &a.sampler.output, stored.Size())) {
+			if !g.grid.run(r, a.links) && positions > 0 {
+				launch(r, link, cover, &a)
+			}
+			launch(r, gather, patch.cover(&s, a.logGroups), &a)
+			// What follows seldom finds anything to do: its blocks loop.
+			some, tiles = cover.within(fewBlocks), blocks(s.images*a.tiles, fewBlocks)
+		} else {
+			g.grid.run(r, linkArgs{})
+			launch(r, zero, threads(flags/4+1), &fillArgs{n: uint64(flags), words: a.heavy, value: 1})
 		}
-		launch(r, sum, blocks(s.images*a.tiles, 1<<20).of(tileThreads), &a)
+		if positions > 0 {
+			launch(r, count, some, &a)
+			launch(r, place, blocks(s.images, 1<<16).of(tileThreads), &a)
+			launch(r, fill, some, &a)
+		}
+		launch(r, sum, tiles.of(tileThreads), &a)
 	})
 	return nil
 }

@@ -9,6 +9,9 @@ import (
 
 const second = "grid_sample_double_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] "
 
+// tileUnits are the files that an image's gradient takes.
+const tileUnits = "grid_sample_links,grid_sample_tiles,sort"
+
 // mutants are mistakes that the comparison must find.
 var mutants = []struct{ file, from, to, unit, text string }{
 	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] zero_point=f32 grad_scale=f32 qmin=-128 qmax=127"},
@@ -77,10 +80,16 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"grid_double.cu", "Taps::SELF || other != d", "other != d", "grid_double", second + "grad_grad_output=none grad_input=none mode=bicubic"},
 	{"grid_double.cu", "slopes[d] += sum * taps.place.derivative(d)", "slopes[d] = fma_(sum, taps.place.derivative(d), slopes[d])", "grid_double", second + "grad_grad_output=none grad_input=none align_corners=true"},
 	{"grid_double_input.cu", "item.weight += weights.slope(tap, d) * shift.q[d]", "item.weight = fma_(weights.slope(tap, d), shift.q[d], item.weight)", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none"},
-	{"tile_lists.cuh", "tile_chunk = 256", "tile_chunk = 512", "grid_sample_tiles,sort", "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,1,1] grid=f32[1,64,50,2] grad_grid=none"},
-	{"tile_lists.cuh", "last >> log != tile[0]", "false", "grid_sample_tiles,sort", "grid_sample_backward grad_output=f32[1,3,20,70] input=f32[1,3,20,70] grid=f32[1,20,70,2] grad_grid=none"},
-	{"tiles.cuh", "t.list[to + before] =", "t.list[to] =", "grid_sample_tiles,sort", "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,1,1] grid=f32[1,64,50,2] grad_grid=none"},
-	{"tiles.cuh", "w += taps.slope(tap, 1) * q[1]", "w = fma_(taps.slope(tap, 1), q[1], w)", "grid_sample_tiles,sort", "grid_sample_double_backward grad_output=f32[1,3,9,9] input=f32[1,3,9,9] grid=f32[1,9,9,2] grad_grad_output=none grad_grid=none"},
+	{"tile_lists.cuh", "tile_chunk = 256", "tile_chunk = 512", tileUnits, "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,1,1] grid=f32[1,64,50,2] grad_grid=none"},
+	{"tile_lists.cuh", "last >> log != tile[0]", "false", tileUnits, "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,4,64] grid=f32[1,64,50,2] grad_grid=none"},
+	{"tiles.cuh", "t.list[to + before] =", "t.list[to] =", tileUnits, "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,1,1] grid=f32[1,64,50,2] grad_grid=none"},
+	{"tiles.cuh", "votes & ((1u << lane) - 1)", "votes >> 1 >> lane", tileUnits, "grid_sample_backward grad_output=f32[1,3,64,50] input=f32[1,3,1,1] grid=f32[1,64,50,2] grad_grid=none"},
+	{"tiles.cuh", "w += taps.slope(tap, 1) * q[1]", "w = fma_(taps.slope(tap, 1), q[1], w)", tileUnits, "grid_sample_double_backward grad_output=f32[1,3,64,50] input=f32[1,3,2,2] grid=f32[1,64,50,2] grad_grad_output=none grad_grid=none"},
+	{"link.cuh", "cell != before || source != neighbour + 1", "cell != before", tileUnits, "grid_sample_backward grad_output=f32[1,3,5,6] input=f32[1,3,4,4] grid=f32[1,5,6,2] grad_grid=none"},
+	{"links.cuh", "(before = keys[to - step]) > key", "(before = keys[to - step]) > ~0u", tileUnits, "grid_sample_backward grad_output=f32[1,3,9,9] input=f32[1,3,9,9] grid=f32[1,9,9,2] grad_grid=none"},
+	{"links.cuh", "i == N - 1 || !beyond[i + 1]", "true", tileUnits, "grid_sample_backward grad_output=f32[1,3,9,9] input=f32[1,3,9,9] grid=f32[1,9,9,2] grad_grid=none"},
+	{"links.cuh", "a.heavy[s.images * a.tiles] = 1", "a.heavy[s.images * a.tiles] = 0", tileUnits, "grid_sample_backward grad_output=f32[1,3,20,30] input=f32[1,3,20,30] grid=f32[1,20,30,2] grad_grid=none"},
+	{"links.cuh", "weight += (y.near[h] ? -x.weight[w] : x.weight[w]) * spot.v[3]", "weight = fma_(y.near[h] ? -x.weight[w] : x.weight[w], spot.v[3], weight)", tileUnits, "grid_sample_double_backward grad_output=f32[1,3,9,9] input=f32[1,3,9,9] grid=f32[1,9,9,2] grad_grad_output=none grad_grid=none"},
 	{"matmul.cu", "a.k, -(T)0), columns", "a.k, (T)0), columns", "matmul", "matmul input=f32[40,1] other=f32[1,40]"},
 	{"matmul.cu", "sum[i][j] = fma_(x[i], w[j], sum[i][j])", "sum[i][j] += x[i] * w[j]", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},
 	{"matmul.cu", "columns.put(other);\n      __syncthreads();", "columns.put(other);", "matmul", "matmul input=f32[9,30] other=f32[30,7]"},

@@ -1,26 +1,24 @@
 #include "bicubic.cuh"
 #include "flat.cuh"
 #include "group.cuh"
+#include "link.cuh"
 
 // The gradient of grid_sample's grid.
 struct GridGradientArgs {
   Sampler sampler; // output: grad_output
   Grid out;
+  Links links; // for the input's gradient: heads are null where there is none, or another kernel links
 };
 
-// What else is done at each position, with its taps: nothing.
-struct Nothing {
-  template <class Taps> DEVICE void operator()(const Taps &, const Position<Taps::DIMS> &) const {}
-};
-
-template <class Taps, class Also = Nothing>
-DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared, const Also &also = Also()) {
+template <class Taps> DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shared) {
   const i32 D = Taps::DIMS;
   const Sampler &s = a.sampler;
   each_position<D, typename Taps::Number>(s, 1, [&](const Position<D> &p, bool here, i64) {
     const Taps taps(s, s.input, p);
     const bool first = here && threadIdx.y == 0;
-    if (first) also(taps, p);
+    if constexpr (Taps::QUADS) {
+      if (a.links.heads && threadIdx.y == 0) link_taps(a.links, taps, p, here);
+    }
     typename Taps::Slopes total;
     total.clear();
     if (s.mode != nearest) group_sums(s, s.input, taps, p, here, shared, total);
@@ -46,6 +44,6 @@ DEVICE void grid_gradient(const GridGradientArgs &a, typename Taps::Slopes *shar
 EACH_SAMPLER(GRID_GRADIENT)
 #define FLAT_GRADIENT(S)                                          \
   typedef FlatTaps<S, true> Few##S;                               \
-  GRID_GRADIENT_OF(grid_gradient_few_##S, Few##S, FLAT_FIT(S, 6)) \
+  GRID_GRADIENT_OF(grid_gradient_few_##S, Few##S, FLAT_FIT(S, 5)) \
   GRID_GRADIENT_OF(grid_gradient_flat_##S, FlatTaps<S>, FLAT_FIT(S, 4))
 EACH_FLOAT(FLAT_GRADIENT)

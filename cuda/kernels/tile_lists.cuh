@@ -1,7 +1,7 @@
 // The lists of positions that tiles.cuh starts from: which tiles an image has,
 // and which positions have a tap in each of them, in whatever order.
 #pragma once
-#include "sampler.cuh"
+#include "link.cuh"
 
 const i32 log_width = 5, log_height = 3;
 const i32 tile_width = 1 << log_width, tile_height = 1 << log_height;
@@ -9,6 +9,7 @@ const i32 tile_pixels = tile_width * tile_height;
 const i32 tile_threads = 128;
 const i32 tile_channels = 4; // that are summed at a time
 const i32 tile_chunk = 256;
+const i32 few_tiles = 16; // so many scan all positions of their image sooner than they sort what they have
 const i32 pixels_each = tile_pixels / tile_threads; // of a thread
 const i32 counter_pitch = 8; // counters lie apart, for atomics on one sector wait for each other
 
@@ -20,14 +21,17 @@ struct TileArgs {
   i64 columns, tiles; // tiles in a row, and of an image
   u32 *count, *next; // [images][tiles][counter_pitch]: the length of a list, and where its next position goes
   u32 *lists, *spare; // [images][4 * positions]: an image's lists follow one another
-  i32 log_row, pad; // positions are listed as y << log_row | x
+  Links links; // positions are listed by their sources, too
+  u32 *heavy; // [images][tiles]: whether a tile is summed here; then whether any is
+  // See links.cuh. channels: of a thread. packs: whether a patch's pixels in a row may be written together.
+  i32 channels, log_groups, packs, pad;
 };
 
 DEVICE Position<2> listed_position(const TileArgs &a, i64 image, u32 source) {
   Position<2> p;
   p.image = (u32)image;
-  p.at[1] = source >> a.log_row;
-  p.at[0] = source & ((1u << a.log_row) - 1);
+  p.at[1] = source >> a.links.log_row;
+  p.at[0] = source & ((1u << a.links.log_row) - 1);
   return p;
 }
 
@@ -46,6 +50,11 @@ template <class T> struct TileTaps : Cell<T, 2> {
   DEVICE void tiles(i32 (&column)[2], i32 (&row)[2]) const {
     span(this->pixel[0], log_width, column);
     span(this->pixel[1], log_height, row);
+  }
+  DEVICE bool in(i32 left, i32 top) const {
+    i32 column[2], row[2];
+    tiles(column, row);
+    return (column[0] == left || column[1] == left) && (row[0] == top || row[1] == top);
   }
   DEVICE void span(const i32 (&pixel)[2], i32 log, i32 (&tile)[2]) const {
     const i32 last = far ? pixel[1] : -1;
@@ -73,21 +82,24 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
   const Sampler &s = a.sampler;
   const u32 none = 0xffffffffu;
   u32 *counters = FILL ? a.next : a.count;
+  if (a.heavy[s.images * a.tiles] == 0) return;
   each_position<2>(s, 1, [&](const Position<2> &p, bool here, i64) { // all threads of a warp
     TileTaps<T> taps(s, p);
     i32 column[2], row[2];
     taps.tiles(column, row);
-    const u32 tiles = (u32)(a.tiles * p.image), source = p.at[1] << a.log_row | p.at[0];
+    const u32 tiles = (u32)(a.tiles * p.image), source = p.at[1] << a.links.log_row | p.at[0];
     u32 *list = a.lists + 4 * a.positions * p.image;
     here = here && column[0] >= 0 && row[0] >= 0;
-    const u32 first = here ? tiles + row[0] * (u32)a.columns + column[0] : none;
+    u32 first = here ? tiles + row[0] * (u32)a.columns + column[0] : none;
+    if (here && a.heavy[first] == 0) first = none;
     const u32 to = count_together(counters, first, none, shared);
-    if (FILL && here) list[to] = source;
+    if (FILL && first != none) list[to] = source;
     if (!here || (column[1] < 0 && row[1] < 0)) return;
 #pragma unroll
     for (i32 i = 1; i < 4; i++) { // seldom
       if (column[i & 1] < 0 || row[i >> 1] < 0) continue;
       const u32 tile = tiles + row[i >> 1] * (u32)a.columns + column[i & 1];
+      if (a.heavy[tile] == 0) continue;
       const u32 place = atomicAdd(counters + (i64)tile * counter_pitch, 1u);
       if (FILL) list[place] = source;
     }
@@ -130,6 +142,7 @@ DEVICE void start_runs(u32 *shared, u32 *counters, i32 n) {
 
 // Where the lists of an image's tiles begin: a block of threads takes an image.
 DEVICE void place_lists(const TileArgs &a, u32 *shared) {
+  if (a.heavy[a.sampler.images * a.tiles] == 0) return;
   const i32 each = 32; // tiles of a thread
   for (i64 image = blockIdx.x; image < a.sampler.images; image += gridDim.x) {
     const u32 *count = a.count + image * a.tiles * counter_pitch;

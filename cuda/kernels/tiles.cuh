@@ -17,7 +17,10 @@ template <class T> struct TileShare {
   };
   union {
     T dy[tile_channels][entries];
-    u16 place[4][entries]; // of a tap's pixel in the tile, or none, while pixels are listed
+    struct { // while pixels are listed
+      u16 place[4][entries]; // of a tap's pixel in the tile, or none
+      u32 next[tile_threads / 32][tile_pixels]; // where a warp puts a pixel's next entry
+    } pixels;
   };
   u32 source[entries];
   u16 list[4 * entries]; // of each pixel, one after the other: an entry and its tap
@@ -59,6 +62,31 @@ template <class T> DEVICE void sort_list(TileShare<T> &t, u32 *list, u32 *spare,
   }
 }
 
+// Makes a list that has a large part of an image's positions, in order: of all
+// positions it keeps those that have a tap in the tile.
+template <class T>
+DEVICE void scan_list(const TileArgs &a, TileShare<T> &t, i64 image, i32 column, i32 row, u32 *list) {
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  u32 done = 0;
+  for (i64 from = 0; from < a.sampler.out[1] << a.links.log_row; from += tile_threads) {
+    const u32 source = (u32)from + threadIdx.x;
+    const Position<2> p = listed_position(a, image, source);
+    bool here = p.at[1] < (u32)a.sampler.out[1] && p.at[0] < (u32)a.sampler.out[0];
+    if (here) here = TileTaps<T>(a.sampler, p).in(column, row);
+    const u32 votes = __ballot_sync(0xffffffffu, here);
+    if (lane == 0) t.scan[warp] = __popc(votes);
+    __syncthreads();
+    u32 to = done + __popc(votes & ((1u << lane) - 1));
+#pragma unroll
+    for (u32 w = 0; w < tile_threads / 32; w++) {
+      if (w < warp) to += t.scan[w];
+      done += t.scan[w];
+    }
+    if (here) list[to] = source;
+    __syncthreads();
+  }
+}
+
 // Puts entries [lo, hi) of pixels' lists in the order of positions, which they
 // nearly are in.
 template <class T> DEVICE void order_list(TileShare<T> &t, u32 lo, u32 hi) {
@@ -77,20 +105,40 @@ template <class T> DEVICE void order_list(TileShare<T> &t, u32 lo, u32 hi) {
   }
 }
 
-// Fills pixels' lists from entries that are in order: a warp takes them in turn.
+// Fills pixels' lists from entries that are in order: each warp takes a part of
+// them in turn, behind the parts of those before it.
 template <class T> DEVICE void list_in_order(TileShare<T> &t, u32 n) {
-  const u32 lane = threadIdx.x, none = 0xffffu;
-  for (u32 i = lane; i - lane < 4 * n; i += 32) {
-    const u32 tap = i & 3, e = i >> 2, place = i < 4 * n ? t.place[tap][e] : none;
-    const u32 peers = __match_any_sync(0xffffffffu, place), before = __popc(peers & ((1u << lane) - 1));
-    const u32 to = place != none ? t.stop[place] : 0;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, none = 0xffffu, warps = tile_threads / 32;
+  const u32 part = (n + 31) / 32 * 32, first = warp * part + lane; // 4 * n taps, by four warps
+  u32 *const next = t.pixels.next[warp];
+  const auto place_of = [&](u32 i) { return i < 4 * n ? t.pixels.place[i & 3][i >> 2] : none; };
+  for (i32 i = lane; i < tile_pixels; i += 32) next[i] = 0;
+  __syncwarp();
+  for (u32 i = first; i < first + part; i += 32) {
+    const u32 place = place_of(i);
+    if (place != none) atomicAdd(next + place, 1u);
+  }
+  __syncthreads();
+  for (i32 i = threadIdx.x; i < tile_pixels; i += tile_threads) {
+#pragma unroll
+    for (u32 w = 0; w < warps; w++) {
+      const u32 count = t.pixels.next[w][i];
+      t.pixels.next[w][i] = t.stop[i];
+      t.stop[i] += count;
+    }
+  }
+  __syncthreads();
+  for (u32 i = first; i < first + part; i += 32) {
+    const u32 place = place_of(i), peers = __match_any_sync(0xffffffffu, place);
+    const u32 before = __popc(peers & ((1u << lane) - 1)), to = place != none ? next[place] : 0;
     __syncwarp();
     if (place != none) {
-      if (before == 0) t.stop[place] = to + __popc(peers);
-      t.list[to + before] = (u16)(tap << TileShare<T>::log_entries | e);
+      if (before == 0) next[place] = to + __popc(peers);
+      t.list[to + before] = (u16)((i & 3) << TileShare<T>::log_entries | i >> 2);
     }
     __syncwarp();
   }
+  __syncthreads();
 }
 
 // Lists what n positions contribute to a tile's pixels. sorted: whether the
@@ -115,7 +163,7 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
 #pragma unroll
     for (i32 tap = 0; tap < 4; tap++) {
       const i32 place = taps.place(tap, left, top);
-      t.place[tap][e] = (u16)place;
+      t.pixels.place[tap][e] = (u16)place;
       if (place >= 0) atomicAdd(&t.stop[place], 1u);
       T w = taps.far ? taps.weight(tap) : (T)1;
       if constexpr (SECOND) {
@@ -128,13 +176,9 @@ DEVICE void list_entries(const TileArgs &a, TileShare<T> &t, i64 image, i32 left
   }
   __syncthreads();
   start_runs(t.scan, t.stop + threadIdx.x * pixels_each, pixels_each);
-  if (sorted) {
-    if (threadIdx.x < 32) list_in_order(t, n);
-    __syncthreads();
-    return;
-  }
+  if (sorted) return list_in_order(t, n);
   for (u32 i = threadIdx.x; i < 4 * n; i += tile_threads) {
-    const u32 tap = i & 3, e = i >> 2, place = t.place[tap][e];
+    const u32 tap = i & 3, e = i >> 2, place = t.pixels.place[tap][e];
     if (place < tile_pixels) t.list[atomicAdd(&t.stop[place], 1u)] = (u16)(tap << TileShare<T>::log_entries | e);
   }
   __syncthreads();
@@ -195,12 +239,17 @@ template <class S, bool SECOND> DEVICE void sum_tiles(const TileArgs &a, TileSha
   typedef typename Compute<S>::type T;
   const Sampler &s = a.sampler;
   const u32 part = TileShare<T>::entries;
+  if (a.heavy[s.images * a.tiles] == 0) return;
   for (i64 w = blockIdx.x; w < s.images * a.tiles; w += gridDim.x) {
+    if (a.heavy[w] == 0) continue;
     const i64 image = div_(w, a.tiles), tile = w - image * a.tiles, row = div_(tile, a.columns);
     const i32 left = (i32)(tile - row * a.columns) * tile_width, top = (i32)row * tile_height;
     const u32 n = a.count[w * counter_pitch], first = a.next[w * counter_pitch] - n;
-    const i64 lists = image * 4 * a.positions + first;
-    if (n > part) sort_list(t, a.lists + lists, a.spare + lists, n, (u32)(s.out[1] << a.log_row) - 1);
+    u32 *const list = a.lists + image * 4 * a.positions + first;
+    if (n > part && n > a.positions / few_tiles)
+      scan_list(a, t, image, left >> log_width, (i32)row, list);
+    else if (n > part)
+      sort_list(t, list, a.spare + (list - a.lists), n, (u32)(s.out[1] << a.links.log_row) - 1);
     for (i64 c = 0; c < s.channels; c += tile_channels) {
       const i32 channels = s.channels - c < tile_channels ? (i32)(s.channels - c) : tile_channels;
       PixelSums<T> sums[pixels_each];
@@ -208,7 +257,7 @@ template <class S, bool SECOND> DEVICE void sum_tiles(const TileArgs &a, TileSha
       for (i32 k = 0; k < pixels_each; k++) sums[k].clear();
       for (u32 from = 0; from < n; from += part) {
         const u32 here = min_(n - from, part);
-        if (c == 0 || n > part) list_entries<T, SECOND>(a, t, image, left, top, a.lists + lists + from, here, n > part);
+        if (c == 0 || n > part) list_entries<T, SECOND>(a, t, image, left, top, list + from, here, n > part);
         load_entries<S>(a, t, image, c, channels, here);
         __syncthreads();
 #pragma unroll

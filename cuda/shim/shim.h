@@ -105,6 +105,11 @@ inline unsigned atomicAdd(unsigned *p, unsigned v) {
   *p = old + v;
   return old;
 }
+inline unsigned atomicExch(unsigned *p, unsigned v) {
+  unsigned old = *p;
+  *p = v;
+  return old;
+}
 inline unsigned atomicMin(unsigned *p, unsigned v) {
   unsigned old = *p;
   *p = v < old ? v : old;
