@@ -202,7 +202,7 @@ func TestFilesAreShort(t *testing.T) {
 
 // No file is what a compiler made by mistake: everyone who clones gets it.
 func TestFilesAreSmall(t *testing.T) {
-	const most = 8 << 20
+	const most = 10 << 20
 	walk(t, func(p string) {
 		info, err := os.Stat(filepath.Join("..", filepath.FromSlash(p)))
 		require.NoError(t, err)
