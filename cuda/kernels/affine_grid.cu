@@ -100,14 +100,13 @@ template <i32 D> struct Steps {
 
 // A block of threads has 16 of the lanes of a block of positions of an image. All
 // threads make terms, each of some positions of a lane; then one adds those of a
-// lane and a sum. Turns have two sets of terms, and of inputs that are on their way, so
-// that one barrier parts them. Lanes' sums are left in a.stripe.lanes.
+// lane and a sum. They leave lanes' sums in a.stripe.lanes.
 const i32 affine_lanes = 16, affine_rows = stripe_threads / affine_lanes;
 
 template <class S, i32 D> struct AffineTile {
   typedef typename Compute<S>::type T;
   static constexpr i32 SUMS = D * (D + 1), each = 96 / (sizeof(T) * SUMS); // positions of a thread
-  Pack<T, each> terms[2][SUMS][affine_rows][affine_lanes];
+  Pack<T, each> terms[SUMS][affine_rows][affine_lanes];
 };
 
 template <class S, i32 D> DEVICE void affine_sums(const AffineArgs &a, AffineTile<S, D> &t) {
@@ -127,27 +126,26 @@ template <class S, i32 D> DEVICE void affine_sums(const AffineArgs &a, AffineTil
     const i32 own = (i32)(w % parts) * affine_lanes + lane;
     i32 p = row * each * stripe_lanes + own; // from start on
     Steps<D> place(axis, start + p);
-    S in[2][each][D];
-    auto load = [&](i32 set) {
+    S in[each][D];
+    auto load = [&]() {
 #pragma unroll
       for (i32 u = 0; u < each; u++) {
         const i64 at = (image * a.positions + start + p + u * stripe_lanes) * D;
         if (p + u * stripe_lanes >= count) {
-          for (i32 d = 0; d < D; d++) in[set][u][d] = S{};
+          for (i32 d = 0; d < D; d++) in[u][d] = S{};
         } else if (D == 2 && a.grid.rank == 0) {
           Pack<S, 2> v = *(const Pack<S, 2> *)((const S *)a.grid.data + at);
-          for (i32 d = 0; d < 2; d++) in[set][u][d] = v.v[d];
+          for (i32 d = 0; d < 2; d++) in[u][d] = v.v[d];
         } else {
           const S *v = (const S *)a.grid.data + offset_of(a.grid, at);
-          for (i32 d = 0; d < D; d++) in[set][u][d] = v[d * apart];
+          for (i32 d = 0; d < D; d++) in[u][d] = v[d * apart];
         }
       }
-      p += turn;
     };
-    load(0);
-    load(1);
+    load();
     T sum = 0;
-    auto take = [&](i32 set) {
+#pragma unroll 1
+    for (i32 from = 0; from < count; from += turn) {
       Pack<T, each> terms[SUMS];
 #pragma unroll
       for (i32 u = 0; u < each; u++) {
@@ -156,28 +154,24 @@ template <class S, i32 D> DEVICE void affine_sums(const AffineArgs &a, AffineTil
         for (i32 d = 0; d < D; d++) b[d] = axis[d].base(place.at[d]);
         b[D] = 1;
 #pragma unroll
-        for (i32 k = 0; k < SUMS; k++) terms[k].v[u] = widen<T>(in[set][u][k / (D + 1)]) * b[k % (D + 1)];
+        for (i32 k = 0; k < SUMS; k++) terms[k].v[u] = widen<T>(in[u][k / (D + 1)]) * b[k % (D + 1)];
         place.advance(axis, u + 1 < each ? one : rest);
       }
 #pragma unroll
-      for (i32 k = 0; k < SUMS; k++) t.terms[set][k][row][lane] = terms[k];
-      load(set);
+      for (i32 k = 0; k < SUMS; k++) t.terms[k][row][lane] = terms[k];
+      p += turn;
+      load();
       __syncthreads();
       if (row < SUMS) {
 #pragma unroll
         for (i32 r = 0; r < affine_rows; r++) {
-          const Pack<T, each> v = t.terms[set][row][r][lane];
+          const Pack<T, each> v = t.terms[row][r][lane];
 #pragma unroll
           for (i32 u = 0; u < each; u++) sum += v.v[u];
         }
       }
-    };
-#pragma unroll 1
-    for (i32 from = 0; from < count; from += 2 * turn) {
-      take(0);
-      if (from + turn < count) take(1);
+      __syncthreads();
     }
-    __syncthreads();
     if (row < SUMS) ((T *)a.stripe.lanes)[((block * stripe_lanes + own) * a.n + image) * SUMS + row] = sum;
   }
 }
