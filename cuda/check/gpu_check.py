@@ -172,12 +172,13 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
 
 
 def check_values(device: str, path: str, part: str, report: Report) -> None:
-    """part: which of how many equal parts of the problems, as 0/1."""
+    """part: which of how many equal parts of the problems, as 0/1. Parts are runs of problems: a kernel is translated
+    by the driver in one process or two, which takes longer than all that it computes."""
     ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
-    wanted = set(report.matching(cases(path)))
-    first, _, step = part.partition("/")
-    for number, text in enumerate(cases(path)):
-        if text not in wanted or number % int(step) != int(first):
+    wanted, texts = set(report.matching(cases(path))), list(cases(path))
+    which, _, parts = part.partition("/")
+    for number, text in enumerate(texts):
+        if text not in wanted or number * int(parts) // len(texts) != int(which):
             continue
         op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
         try:
@@ -193,7 +194,7 @@ def check_values(device: str, path: str, part: str, report: Report) -> None:
             op["different"].append({"problem": text, "number": number, "want": want, "got": got})
         if number % 100 == 0:
             report.save()
-    empty = gpu_jobs.without_a_case(report) if step == "1" else []  # of parts run_apart asks
+    empty = gpu_jobs.without_a_case(report) if parts == "1" else []  # of parts run_apart asks
     wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
     if wrong or empty:
         raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
