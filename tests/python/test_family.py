@@ -164,8 +164,6 @@ def test_packed_codes_refuse():
         isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)
     with pytest.raises(ValueError, match="quant_max"):
         isobit.quantize_per_tensor(torch.ones(4), 0.5, None, -8, 8, INT4)
-    with pytest.raises(ValueError, match="stride"):
-        isobit.quantize_per_tensor(torch.ones(4, 6), s, None, -8, 7, INT4, out=packed.t())
 
 
 @needs_int4
@@ -179,6 +177,9 @@ def test_packed_codes_that_lie_apart():
     assert_same(isobit.dequantize_per_channel(apart, *at, last_dim=7), want)
     got = isobit.dequantize_per_channel_backward(x, apart, *at[:-1], dtype=INT4)
     assert_same(got, isobit.dequantize_per_channel_backward(x, packed, *at[:-1], dtype=INT4))
+    out = torch.zeros_like(packed.t()).t()
+    assert isobit.quantize_per_channel(x, *at, out=out) is out
+    assert_same(out, packed)
     scale = torch.ones(3, 2)
     y = isobit.weight_only_linear(x, apart, scale, group_size=4, dtype=INT4)
     assert_same(y, isobit.weight_only_linear(x, packed, scale, group_size=4, dtype=INT4))
