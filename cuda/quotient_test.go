@@ -6,16 +6,21 @@ import (
 	"testing"
 )
 
+// significands is from one to the next that a proof tries: all, or few of them.
+func significands() (stride uint32) {
+	if testing.Short() {
+		return 61
+	}
+	return 1
+}
+
 // TestQuotientStep proves quotient (kernels/quant_quick.cuh) for every pair of
 // significands. With q = x * (1 / s) and its remainder, which is exact, the step adds
 // to q what differs from x / s - q by less than 2^-46 of the quotient. So it can only
 // round otherwise where x / s is that near to the middle m / 2^n of two floats, which is
 // where x * 2^n - s * m is a whole number of less than 8: all such x are tried.
 func TestQuotientStep(t *testing.T) {
-	stride := uint32(1)
-	if testing.Short() {
-		stride = 61
-	}
+	stride := significands()
 	cases := 0
 	for s := uint32(1 << 23); s < 1<<24; s += stride {
 		zeros := bits.TrailingZeros32(s)

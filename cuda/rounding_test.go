@@ -11,10 +11,7 @@ import (
 // by a product and two sums. Powers of two change nothing, so that all significands of the
 // exponents around the smallest normal number, and of one above them, stand for the rest.
 func TestRounding(t *testing.T) {
-	stride := uint32(1)
-	if testing.Short() {
-		stride = 61
-	}
+	stride := significands()
 	for _, f := range []struct {
 		code     tensor.DType
 		mantissa int

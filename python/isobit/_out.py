@@ -56,7 +56,8 @@ def _has_address(t: torch.Tensor) -> bool:
 
 
 def check_place(name: str, out: torch.Tensor) -> None:
-    """Raises where out's elements share memory or have none, as plans do: where there is none, torch's copy_ ends the process."""
+    """Raises where out's elements share memory or have none, as plans do: where there is none, torch's copy_ ends
+    the process."""
     if is_dynamo_compiling():
         return
     if _has_address(out) and out.numel() > 0 and out.untyped_storage().nbytes() == 0:

@@ -170,8 +170,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
     Every element is one chain ``acc = fma(input[m, k], other[k, n], acc)`` over k ascending from 0, in float32 for
     16-bit types: the same bits for every shape around it, on every machine. Both are of one float dtype, which is
-    the result's, too (within autocast, and without ``out``: autocast's). ``out`` takes a copy of the result. The gradients are such
-    products, too, of a broadcast matrix one over all the matrices that it met."""
+    the result's, too (within autocast, and without ``out``: autocast's). ``out`` takes a copy of the result. The
+    gradients are such products, too, of a broadcast matrix one over all the matrices that it met."""
     if out is None and (y := _of_matrices(input, other, None, False)) is not NotImplemented:
         return y
     if out is None and _plain(input, other):
