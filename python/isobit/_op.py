@@ -106,7 +106,12 @@ class Op:
         except ValueError as error:
             if "not a multiple of its element size" not in str(error):
                 raise
-        return self._speaking(self.run, at_even_addresses(self.signature.inputs, args))
+        even = at_even_addresses(self.signature.inputs, args)
+        results = self._speaking(self.run, even)
+        for item, given, copied in zip(self.signature.inputs, args, even, strict=False):
+            if item.written and given is not copied:
+                given.copy_(copied)
+        return results
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:

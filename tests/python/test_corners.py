@@ -307,3 +307,16 @@ def test_tensors_at_odd_addresses():
         out = at_odd_address(torch.zeros(6, 8))
         assert f(out) is out
         assert_same(out, f(None))
+    for f in (
+        lambda weight: isobit.embedding_renorm_(weight, indices, 0.5),
+        lambda weight: isobit.embedding(indices, weight, max_norm=0.5),
+        lambda weight: isobit.embedding(indices, weight, max_norm=0.5, out=torch.empty(2, 2, 8)),
+        lambda weight: isobit.embedding_bag(indices, weight, max_norm=0.5),
+    ):
+        weight, odd = x.clone(), at_odd_address(x)
+        assert_same(f(odd), f(weight))
+        assert_same(odd, weight)
+        assert not torch.equal(odd, x)
+        with pytest.raises(IndexError, match="want 0 to 5"):
+            isobit.embedding_renorm_(odd, torch.tensor([0, 6]), 0.1)
+        assert_same(odd, weight)
