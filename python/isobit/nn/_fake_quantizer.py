@@ -182,6 +182,8 @@ class FakeQuantizer(FollowsData):
     torch.distributed.broadcast of a buffer, nor ``.data``."""
 
     scheme: Scheme
+    scale: Tensor
+    zero_point: Any  # a Tensor, or None where it is 0 always
 
     def __init__(self, device: Any = None) -> None:
         super().__init__()
@@ -258,6 +260,12 @@ class FakeQuantizer(FollowsData):
     @property
     def quant_max(self) -> int:
         return self.scheme.quant_max
+
+    @torch.no_grad()
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """Scale, and zero point as the int32 that it stands for, as they are now."""
+        zero_point, scale = self.scheme.integer_zero_point(self.zero_point), self.scale.detach()
+        return scale, torch.zeros_like(scale, dtype=torch.int32) if zero_point is None else zero_point
 
     def served(self) -> torch.nn.Module:
         """What this module becomes for inference: the same values with the parameters as they are."""

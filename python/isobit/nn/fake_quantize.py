@@ -53,9 +53,9 @@ class FakeQuantize(FakeQuantizer):
     ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
     ``disable_fake_quant()``. In eval mode nothing is observed, nor where torch.utils.checkpoint runs a forward
     again. The gradient is the straight-through estimate, 0 where x fell outside the range. ``scale`` and
-    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, and empty before the
-    first batch where their number is not known yet, from ``shape`` or as a layer's weight has it. Without a
-    first batch the scale is 1, with a warning. The scale has the type that the data gives it, whatever
+    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, one for the whole, and empty
+    before the first batch where their number is not known yet, from ``shape`` or as a layer's weight has it. States of
+    torch.ao's FakeQuantize load, and load there. Without a first batch the scale is 1, with a warning. The scale has the type that the data gives it, whatever
     ``to(dtype)`` makes of the model. ``convert`` makes of it a module with the parameters as they are."""
 
     scale: Tensor
@@ -110,8 +110,8 @@ class FakeQuantize(FakeQuantizer):
 
     def _reserve(self, shape: Sequence[int]) -> None:
         """Makes room for parameters, as they are before the first batch."""
-        self.scale = self.scale.new_ones(shape)
-        self.zero_point = self.zero_point.new_full(shape, self.scheme.middle)
+        self.scale = self.scale.new_ones(shape or [1])  # as in the states of torch.ao
+        self.zero_point = self.zero_point.new_full(shape or [1], self.scheme.middle)
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -142,9 +142,9 @@ class FakeQuantize(FakeQuantizer):
         return int(getattr(self.activation_post_process, "ch_axis", -1))
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """The observer's scale and zero point."""
+        """The observer's scale and zero point, as the module keeps them."""
         scale, zero_point = self.activation_post_process.calculate_qparams()
-        return scale, zero_point.to(torch.int32)
+        return torch.atleast_1d(scale), torch.atleast_1d(zero_point.to(torch.int32))
 
     @torch.no_grad()
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -94,6 +94,7 @@ class LearnableFakeQuantize(FakeQuantizer):
             raise ValueError("LearnableFakeQuantize: 8-bit float codes have a scale only; want learn_zero_point=False")
         self.channels = channels
         self.ch_axis = ch_axis
+        self.dtype = kept if dtype is None else dtype
         self.start = start
         scale = torch.ones(parameters, dtype=torch.float32, device=device)
         if learn_scale:
@@ -112,6 +113,14 @@ class LearnableFakeQuantize(FakeQuantizer):
         if self.zero_point is not None:
             self.zero_point.zero_()
         self._switch("initialized", False)
+
+    @property
+    def qscheme(self) -> torch.qscheme:
+        """torch's name of the scheme, which torch.ao's convert asks for."""
+        where = "channel" if self.scheme.grouping.name == "per_channel" else "tensor"
+        name = f"per_{where}_{'symmetric' if self.scheme.symmetric else 'affine'}"
+        scheme: torch.qscheme = getattr(torch, name)
+        return scheme
 
     @property
     def rounding(self) -> str:

@@ -259,6 +259,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 class PerChannelMinMaxObserver(MinMaxObserver):
     """MinMaxObserver with torch.ao's order of arguments for channels: ``ch_axis`` comes first."""
 
+    _version = 3  # of states; in an older one torch.ao's class looks for min_vals
+
     def __init__(
         self,
         ch_axis: int = 0,
@@ -278,6 +280,8 @@ class PerChannelMinMaxObserver(MinMaxObserver):
 
 class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
     """MovingAverageMinMaxObserver with torch.ao's order of arguments for channels."""
+
+    _version = 3
 
     def __init__(
         self,
