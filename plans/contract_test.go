@@ -16,6 +16,7 @@ import (
 
 // What every plan says of itself, and that the support matrix says the same.
 func TestPlansDescribeThemselves(t *testing.T) {
+	require.Panics(t, func() { plans.Describe(nil) })
 	forEachOp(t, testcase.Small, 5, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
 		plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 		require.NoError(t, err)

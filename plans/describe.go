@@ -36,7 +36,8 @@ type GuaranteeInfo struct {
 	SameEverywhere bool   `json:"same_everywhere"`
 }
 
-// Describe returns a plan's identity, arguments, row and workspace.
+// Describe returns a plan's identity, arguments, row and workspace. It panics if
+// p is nil, as its methods do.
 func Describe(p Plan) Description {
 	problem, sku, g := p.Problem(), p.SKU(), p.PrecisionGuarantee()
 	d := Description{
