@@ -141,6 +141,33 @@ def test_copies_pickles_and_states(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_hooks_of_fake_quantizers_run_and_change_no_bit(name):
+    _, plain = layer_of(name)
+    x, dy, seen = draw(5, 21), draw(5, 6, seed=1), {}
+    layer = copy.deepcopy(plain)
+    fakes = {n: f for n, f in layer.named_children() if f is not None}
+    for n, fake in fakes.items():
+        fake.register_forward_hook(lambda m, args, y, n=n: seen.__setitem__(n, (args[0], y)))
+    for _ in range(2):
+        assert_same(layer(x).detach(), plain(x).detach())
+    layer(x).backward(dy), plain(x).backward(dy)
+    for p, q in zip(layer.parameters(), plain.parameters(), strict=True):
+        assert_same(p.grad, q.grad)
+    for f, want in ((layer, plain.eval()(x)), (convert(layer), convert(plain)(x))):
+        seen.clear()
+        assert_same(f.eval()(x).detach(), want.detach())
+        assert seen.keys() == (fakes.keys() if f is layer else fakes.keys() - {"weight_fake_quantizer"})
+        for n, (given, y) in seen.items():
+            assert_same(y.detach(), getattr(plain, n)(given).detach())
+    activation = layer.activation_fake_quantizer
+    if activation is not None:
+        activation.register_forward_pre_hook(lambda m, args: (args[0] * 0.5,))
+        assert_same(layer(x).detach(), plain(x * 0.5).detach())
+        activation.register_forward_hook(lambda m, args, y: torch.zeros_like(y))
+        assert_same(layer(x).detach(), plain.bias.detach().expand(5, 6))
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_compiled(name):
     _, layer = layer_of(name)
     x = draw(4, 21)

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .._explain import check_dense
 from .._vmap import MOST_DIMS
 from ..ops.matmul import FLOATS
+from ._hooks import has_forward_hooks, note
 from ._scheme import Scheme
 
 _Module = TypeVar("_Module", bound=torch.nn.Module)
@@ -208,7 +209,10 @@ class FakeQuantizer(FollowsData):
             return x
         check_input(self, x)
         parameters = self.parameters_for(x)
-        return self.scheme.fake_quantize(x, *parameters) if faking else x
+        y = self.scheme.fake_quantize(x, *parameters) if faking else x
+        if has_forward_hooks(self):
+            note(y, x, parameters)
+        return y
 
     def reset_parameters(self) -> None:
         for name, on in self._on.items():

@@ -17,6 +17,7 @@ from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
+from ._hooks import call_with_notes, has_forward_hooks
 from ._scheme import Scheme
 
 _BYTES = {torch.int8, torch.uint8, *PACKED}
@@ -40,7 +41,13 @@ class Operand(NamedTuple):
             return cls(tensor)
         if not by.is_faking():
             return cls(by(tensor))  # it may observe
-        return cls(tensor, by.scheme, *by.parameters_for(tensor))
+        if not has_forward_hooks(by):
+            return cls(tensor, by.scheme, *by.parameters_for(tensor))
+        values, noted = call_with_notes(by, tensor)
+        if noted is None or noted[0] is not values:  # what a hook made of them
+            return cls(values)
+        _, x, parameters = noted
+        return cls(x, by.scheme, *parameters)
 
     def values(self) -> Tensor:
         """What the codes stand for, with the gradient of fake_quantize."""

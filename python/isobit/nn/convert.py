@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._fake_quantizer import check_module
+from ._hooks import keep_hooks
 from .prepare import without_fast_path
 
 
@@ -63,9 +64,6 @@ def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Modul
     return done[module]
 
 
-_HOOKS = [f"_forward{kind}_hooks{which}" for kind in ("", "_pre") for which in ("", "_with_kwargs")]
-
-
 def _served(module: Any) -> torch.nn.Module:
     """The served form of a part, with its hooks."""
     owner = type(module).__name__
@@ -77,6 +75,5 @@ def _served(module: Any) -> torch.nn.Module:
         raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
     result: torch.nn.Module = module.served().eval()
     if result is not module:
-        for name in (*_HOOKS, "_forward_hooks_always_called"):
-            setattr(result, name, getattr(module, name))
+        keep_hooks(module, result)
     return result

@@ -18,6 +18,7 @@ from ._fake_quantizer import (
     is_exporting,
     leaf,
 )
+from ._hooks import keep_hooks
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
@@ -194,6 +195,8 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
     ) -> None:
         super().__init__()
         fixed = None if input_by is None else input_by.served()
+        if input_by is not None and fixed is not None:
+            keep_hooks(input_by, fixed)
         self.activation_fake_quantizer = fixed if isinstance(fixed, FakeQuantizer) else None
         self.product = product_of(_scheme_of(input_by), _scheme_of(weight_by), exact)
         self.weight = ServedWeight(weight, weight_by, torch.int8 if self.product == "integer" else None)
@@ -206,7 +209,8 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         if self.product == "integer" and x.scheme is None:
             name = type(self).__name__
             raise RuntimeError(
-                f"{name}: the activation_fake_quantizer is switched off; want it on: the product is one of its codes"
+                f"{name}: the activation_fake_quantizer is switched off, or a hook of it returned other values; want "
+                "its own: the product is one of its codes"
             )
         if self.product in LINEAR:
             return LINEAR[self.product](x.values(), w(), self.bias)
