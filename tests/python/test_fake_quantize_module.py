@@ -142,6 +142,11 @@ def test_from_config():
     fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric")
     assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, z, 0, 255))
     assert_same(fake.eval()(x), fake.train()(x))
+    # torchao's Int8DynActInt4WeightQATQuantizer has it so
+    floats = of(dtype=torch.uint8, granularity="per_token", is_symmetric=False, zero_point_precision=torch.float32)
+    assert_same(floats(x), fake(x))
+    with pytest.raises(TypeError, match="config is a object; want torchao's Intx"):
+        of(object())
     s = isobit.choose_qparams_per_token(x, torch.int8)[0].bfloat16()
     fake = of(dtype=torch.int8, granularity="per_token", scale_precision=torch.bfloat16)
     assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, None, -128, 127))
@@ -177,6 +182,7 @@ def test_from_config():
         ("mapping_type is X", {"group_size": 4, "mapping_type": "X"}),
         ("not both", {"group_size": 4, "mapping_type": "SYMMETRIC", "is_symmetric": True}),
         ("zero_point_domain", {"group_size": 4, "zero_point_domain": "FLOAT"}),
+        ("zero_point_precision is torch.bool", {"group_size": 4, "zero_point_precision": torch.bool}),
         ("is_dynamic=True", {"granularity": "per_token", "is_dynamic": False}),
     ):
         with pytest.raises(ValueError, match=message):

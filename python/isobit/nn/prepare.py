@@ -12,6 +12,7 @@ from ._fake_quantizer import FakeQuantizer, check_module
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
+from .torchao_config import WANTED
 
 Filter = Callable[[torch.nn.Module, str], bool]
 _Types = tuple[type[torch.nn.Module], ...]
@@ -92,7 +93,8 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
     elif isinstance(given, Mapping) or hasattr(given, "dtype"):
         made = FakeQuantize.from_config(given, shape=shape)
     else:
-        raise TypeError(f"prepare: got a {type(given).__name__}; want a configuration with a dtype, or a constructor")
+        kind = type(given).__name__
+        raise TypeError(f"prepare: got a {kind}; want {WANTED}, a dict of their fields, or a constructor")
     if not isinstance(made, FakeQuantizer):
         raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want LearnableFakeQuantize or FakeQuantize")
     if shape is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..ops.matmul import FLOATS
 from ._scheme import Grouping, code_type
 from .observers import MinMaxObserver, MovingAverageMinMaxObserver
 
@@ -26,6 +27,11 @@ _DEFAULTS: dict[str, Any] = {
     "hp_value_lb": None,
     "hp_value_ub": None,
 }
+
+# Types that torchao may keep zero points as: all hold the whole numbers that these are, so that it does not matter.
+_ZERO_POINTS = (torch.int8, torch.int16, torch.int32, torch.int64, *FLOATS)
+
+WANTED = "torchao's IntxFakeQuantizeConfig or Float8FakeQuantizeConfig"
 
 # Granularities by torchao's names of their classes and its strings: the grouping of an object of that class.
 _GRANULARITIES = {
@@ -52,7 +58,8 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
         config, keywords = None, {**config, **keywords}
     if config is not None:
         if not hasattr(config, "dtype"):
-            raise TypeError(f"from_config: config is a {type(config).__name__}; want one of torchao's, or a dict")
+            kind = type(config).__name__
+            raise TypeError(f"from_config: config is a {kind}; want {WANTED}, or a dict of their fields")
         # torchao's group_size and is_symmetric repeat granularity and mapping_type, or raise
         repeats = {"group_size", "is_symmetric"} if hasattr(config, "granularity") else set()
         fields |= {name: getattr(config, name) for name in _DEFAULTS if name not in repeats and hasattr(config, name)}
@@ -63,10 +70,9 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     for name in ("hp_value_lb", "hp_value_ub"):
         if fields[name] is not None:
             raise ValueError(f"from_config: {name} is {fields[name]}; want None")
-    # torchao learns zero points that are kept as floats; ours are float32 wherever they are learned
-    kinds = (torch.int8, torch.int32, torch.int64, *([torch.float32] if fields["range_learning"] else []))
-    if fields["zero_point_precision"] not in kinds:
-        raise ValueError(f"from_config: zero_point_precision is {fields['zero_point_precision']}; want torch.int32")
+    precision = fields["zero_point_precision"]
+    if precision not in _ZERO_POINTS:
+        raise ValueError(f"from_config: zero_point_precision is {precision}; want torch.int32")
     domain = fields["zero_point_domain"]
     if domain is not None and getattr(domain, "name", str(domain)).upper() not in ("INT", "NONE"):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT")
