@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,8 +31,12 @@ def is_at_odd_address(t: torch.Tensor) -> bool:
     return t.data_ptr() % t.element_size() != 0
 
 
-def at_even_addresses(inputs: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An op's arguments with copies of the inputs that lie at odd addresses."""
-    count = len(inputs)
-    even = (a.clone() if isinstance(a, torch.Tensor) and is_at_odd_address(a) else a for a in args[:count])
-    return (*even, *args[count:])
+def at_even_addresses(call: Callable[[tuple[Any, ...]], Any], inputs: Any, args: tuple[Any, ...]) -> Any:
+    """call of an op's arguments, with copies of the inputs that lie at odd addresses. One that is written is copied
+    back."""
+    even = [a.clone() if isinstance(a, torch.Tensor) and is_at_odd_address(a) else a for a in args[: len(inputs)]]
+    results = call((*even, *args[len(inputs) :]))
+    for item, given, copied in zip(inputs, args, even, strict=False):
+        if item.written and copied is not given:
+            given.copy_(copied)
+    return results

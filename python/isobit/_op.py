@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -106,12 +107,7 @@ class Op:
         except ValueError as error:
             if "not a multiple of its element size" not in str(error):
                 raise
-        even = at_even_addresses(self.signature.inputs, args)
-        results = self._speaking(self.run, even)
-        for item, given, copied in zip(self.signature.inputs, args, even, strict=False):
-            if item.written and given is not copied:
-                given.copy_(copied)
-        return results
+        return at_even_addresses(partial(self._speaking, self.run), self.signature.inputs, args)
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:
