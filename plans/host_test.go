@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -97,7 +98,7 @@ func TestParallelThatDoesNotWait(t *testing.T) {
 	var calls sync.WaitGroup
 	plans.SetParallel(func(ticket, maxThreads int) {
 		for i := range maxThreads + 3 {
-			calls.Go(func() { plans.Work(ticket, i) })
+			calls.Go(func() { plans.Work(ticket, math.MaxInt-i) }) // threads have any number
 		}
 		runtime.Gosched()
 	})

@@ -110,8 +110,9 @@ func (c *call) work(number, share int) {
 	w := workerPool.Get().(*worker)
 	defer putWorker(w)
 	w.number = number
-	for i := range t.shares {
-		s := &t.shares[(share+i)%len(t.shares)]
+	shares := len(t.shares)
+	for i := range shares {
+		s := &t.shares[(share%shares+i)%shares]
 		for n := s.next(); n >= 0; n = s.next() {
 			t.run(c, w, n)
 		}
