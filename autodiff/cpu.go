@@ -26,10 +26,11 @@ type CPU struct {
 var _ Backend = (*CPU)(nil)
 
 // NewCPU makes a backend that splits work over as many threads as
-// plans.NumThreads says.
+// plans.NumThreads says, four for each processor at most.
 func NewCPU() *CPU { return NewCPUThreads(0) }
 
-// NewCPUThreads makes a backend with its own number of threads.
+// NewCPUThreads makes a backend with its own number of threads, up to
+// plans.MaxThreads; 0 or fewer: NewCPU's.
 func NewCPUThreads(n int) *CPU {
 	return &CPU{threads: min(max(n, 0), plans.MaxThreads)}
 }
