@@ -135,6 +135,8 @@ func (g *graph) draw() {
 		if p, ok := g.squared(j); ok {
 			g.add(x.Div(g.values[p]), "div", []int{i, p})
 			g.add(g.values[p].Pow(x), "pow", []int{p, i})
+			g.add(x.FakeQuantize(g.values[p], ad.PerTensor(-8, 7)), "fake_quantize", []int{i, p}, []int{})
+			g.add(x.FakeQuantize(g.values[p], ad.PerChannel(axis, -8, 7)), "fake_quantize", []int{i, p}, []int{axis})
 		}
 	case 5, 6, 7, 8:
 		op := oneOf(g, binary)

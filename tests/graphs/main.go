@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	ad "github.com/isobit-ml/isobit/autodiff"
 )
@@ -95,7 +96,8 @@ func (g *graph) differentiate() (err error) {
 		}
 		return below.Inner(d), ok
 	})
-	if err != nil || !below.IsTracked(squares) {
+	once := slices.ContainsFunc(g.Steps, func(s step) bool { return s.Op == "fake_quantize" })
+	if err != nil || once || !below.IsTracked(squares) {
 		return err
 	}
 	again, err := below.Backward(squares)

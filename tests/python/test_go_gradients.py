@@ -41,6 +41,15 @@ def slice_assign(x, part, axis, lo):
     return y
 
 
+def fake_quantize(x, scale, axis):
+    """The straight-through estimate, and the gradients of learned step sizes."""
+    if axis:
+        scale = scale.reshape([-1 if i == axis[0] % x.dim() else 1 for i in range(x.dim())])
+    u = x / scale
+    codes = u + (u.round() - u).detach()
+    return torch.where((codes < -8) | (codes > 7), codes.detach().clamp(-8, 7), codes) * scale
+
+
 def scatter_add(x, y, axis, at, shape):
     return torch.scatter_add(x, axis, index(at, shape), y)
 
@@ -107,6 +116,7 @@ OPS = {
     "add_scalar": torch.add,
     "scale": lambda x, factor, less: x * factor - less,
     "clamp": lambda x, lo, hi: torch.where((x < lo) | (x > hi), x.detach().clamp(lo, hi), x),
+    "fake_quantize": fake_quantize,
     "transpose": torch.transpose,
     "permute": torch.permute,
     "repeat": lambda x: x.expand(2, *x.shape),
