@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -226,6 +227,9 @@ func (k *call) run(info [3]Info) (Outputs, error) {
 			if t != nil {
 				t.Release()
 			}
+		}
+		if e, ok := errors.AsType[*plans.Error](err); ok && e.Op == k.op.String() { // names the operation itself
+			return Outputs{}, fmt.Errorf("autodiff: %w", err)
 		}
 		return Outputs{}, fmt.Errorf("autodiff: %v: %w", k.op, err)
 	}
