@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -26,10 +27,11 @@ type CPU struct {
 var _ Backend = (*CPU)(nil)
 
 // NewCPU makes a backend that splits work over as many threads as
-// plans.NumThreads says.
+// plans.NumThreads says, four for each processor at most.
 func NewCPU() *CPU { return NewCPUThreads(0) }
 
-// NewCPUThreads makes a backend with its own number of threads.
+// NewCPUThreads makes a backend with its own number of threads, up to
+// plans.MaxThreads; 0 or fewer: NewCPU's.
 func NewCPUThreads(n int) *CPU {
 	return &CPU{threads: min(max(n, 0), plans.MaxThreads)}
 }
@@ -225,6 +227,9 @@ func (k *call) run(info [3]Info) (Outputs, error) {
 			if t != nil {
 				t.Release()
 			}
+		}
+		if e, ok := errors.AsType[*plans.Error](err); ok && e.Op == k.op.String() { // names the operation itself
+			return Outputs{}, fmt.Errorf("autodiff: %w", err)
 		}
 		return Outputs{}, fmt.Errorf("autodiff: %v: %w", k.op, err)
 	}

@@ -41,7 +41,7 @@ var castings = map[tensor.DType]casting{
 	tensor.U8:   castingInt[uint8](0, math.MaxUint8),
 	tensor.I32:  castingInt[int32](math.MinInt32, math.MaxInt32),
 	tensor.I64:  castingInt[int64](math.MinInt64, math.MaxInt64),
-	tensor.Bool: casting{
+	tensor.Bool: {
 		ints:       reads(func(v uint8) int64 { return int64(v) }),
 		fromFloats: writes(func(v float64) uint8 { return truth(v != 0) }),
 		fromInts:   writes(func(v int64) uint8 { return truth(v != 0) }),

@@ -16,13 +16,15 @@ type planCache struct {
 	jobs  sync.Pool
 }
 
+// mostPlans bounds the plans that are kept: shapes may differ from step to step.
+const mostPlans = 1024
+
 // job is one run of a plan: its problem's text as it is written, and its
 // arguments.
 type job struct {
 	k    *call
 	text []byte
 	args []tensor.View
-	err  error
 }
 
 // plan begins a problem's text.
@@ -31,7 +33,7 @@ func (k *call) plan(name string) *job {
 	if j == nil {
 		j = new(job)
 	}
-	j.k, j.err = k, nil
+	j.k = k
 	j.text, j.args = append(j.text[:0], name...), j.args[:0]
 	return j
 }
@@ -126,28 +128,40 @@ func (j *job) float8() *job {
 	return j
 }
 
-// run finds the plan, or selects it, and runs it.
+// plan finds the plan of a text, or selects it.
+func (p *planCache) plan(text []byte, threads int) (plans.Plan, error) {
+	p.mu.RLock()
+	plan := p.plans[string(text)]
+	p.mu.RUnlock()
+	if plan != nil {
+		return plan, nil
+	}
+	problem, err := plans.Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	if plan, err = plans.Select(0, problem, plans.Preference{Threads: threads}); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.plans) >= mostPlans {
+		p.plans = nil
+	}
+	if p.plans == nil {
+		p.plans = map[string]plans.Plan{}
+	}
+	p.plans[string(text)] = plan
+	return plan, nil
+}
+
+// run runs the plan of the text.
 func (j *job) run() error {
 	c := j.k.c
 	defer c.plans.jobs.Put(j)
-	cache := &c.plans
-	cache.mu.RLock()
-	p := cache.plans[string(j.text)]
-	cache.mu.RUnlock()
-	if p == nil {
-		problem, err := plans.Parse(string(j.text))
-		if err != nil {
-			return err
-		}
-		if p, err = plans.Select(0, problem, plans.Preference{Threads: c.threads}); err != nil {
-			return err
-		}
-		cache.mu.Lock()
-		if cache.plans == nil {
-			cache.plans = map[string]plans.Plan{}
-		}
-		cache.plans[string(j.text)] = p
-		cache.mu.Unlock()
+	p, err := c.plans.plan(j.text, c.threads)
+	if err != nil {
+		return err
 	}
 	var workspace []byte
 	if n := p.WorkspaceSize(); n > 0 {
@@ -155,7 +169,7 @@ func (j *job) run() error {
 		defer b.release()
 		workspace = b.mem[:n]
 	}
-	err := p.Run(0, workspace, j.args)
+	err = p.Run(0, workspace, j.args)
 	clear(j.args)
 	return err
 }

@@ -75,6 +75,7 @@
 // of equals Maximum and Minimum give it to the first argument, and Max, Min
 // and MaxPool2d to the first element. Rounding functions have gradient 0, and
 // so have powers at 0 where the exponent is 0. (PyTorch halves the gradient
-// between equals of Maximum and Minimum, and stops Clamp's at the bounds.)
+// between equals of Maximum and Minimum, shares it among those of MaxAll and
+// MinAll, and stops Clamp's at the bounds.)
 // Inputs of one operation have one float type: nothing is promoted silently.
 package autodiff

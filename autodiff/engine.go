@@ -153,22 +153,20 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		}
 		return out, nil
 	}
-	n, err := e.record(op, at, in, inner, out, first)
-	if err != nil {
-		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
-	}
 	for i, v := range out {
 		if v == nil || i > first && !v.DType().IsFloat() {
 			continue
 		}
-		x := &Var{e: e, info: infoOf(v), value: v, version: v.Version(), node: n}
-		if i == first {
-			n.handle = weak.Make(x)
-			if e.keep.again {
-				e.mu.Lock()
-				e.aside.add(x)
-				e.mu.Unlock()
-			}
+		n, err := e.record(op, at, in, inner, out, i)
+		if err != nil {
+			return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
+		}
+		x := &Var{e: e, info: n.out, value: v, version: v.Version(), node: n}
+		n.handle = weak.Make(x)
+		if e.keep.again {
+			e.mu.Lock()
+			e.aside.add(x)
+			e.mu.Unlock()
 		}
 		out[i] = x
 	}
@@ -189,9 +187,9 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 	return e.inner.Run(op, at, inner...)
 }
 
-// record adds an operation to the graph of its inputs.
-func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first int) (*node, error) {
-	n := &node{id: lastID.Add(1), op: op, at: at, in: make([]edge, len(in)), out: infoOf(out[first]), below: nodeOf(out[first])}
+// record adds an operation to the graph of its inputs: a node for the result with a number.
+func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, which int) (*node, error) {
+	n := &node{id: lastID.Add(1), op: op, at: at, in: make([]edge, len(in)), which: which, out: infoOf(out[which]), below: nodeOf(out[which])}
 	for i, v := range in {
 		ed := &n.in[i]
 		ed.info = infoOf(v)
@@ -231,7 +229,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first i
 	}
 	n.again = n.computeAgain()
 	if needs.has(output) {
-		if err := e.keep.need(n, out[first], out[first].Version()); err != nil {
+		if err := e.keep.need(n, out[which], out[which].Version()); err != nil {
 			return nil, err
 		}
 	}

@@ -162,3 +162,29 @@ func TestHeldResultsOutlivePassesBelow(t *testing.T) {
 		require.Equal(t, []float64{0.5, 0.25}, list(t, d))
 	})
 }
+
+// A gradient operation has several results. What is computed from one of them comes back as that, not as what
+// the first one would give.
+func TestHeldResultsOfFurtherResults(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x, scale := leaf(ad, []float64{0.3, 9, -9}), leaf(ad, []float64{1, 1, 1})
+		scheme := PerChannel(0, -8, 7)
+		out, err := ad.Run(OpFakeQuantizeBackward, &Attr{Scheme: &scheme}, leaf(ad, []float64{1, 1, 1}).v, x.v, scale.v, nil)
+		require.NoError(t, err)
+		of := func(i int) Float[adf] { return Float[adf]{Tensor[adf]{be: ad, v: out[i]}} }
+		var held [2][]Float[adf]
+		for k := range 20 {
+			for i := range held {
+				held[i] = append(held[i], of(i).MulScalar(float64(k)))
+			}
+		}
+		for k := range 20 {
+			n := float64(k)
+			require.Equal(t, []float64{n, 0, 0}, list(t, held[0][k]))
+			require.InDeltaSlice(t, []float64{-0.3 * n, 7 * n, -8 * n}, list(t, held[1][k]), 1e-12)
+		}
+		_, err = ad.Backward(held[1][3], WithSum())
+		require.ErrorContains(t, err, "fake_quantize_backward has no gradient rule")
+	})
+}

@@ -67,6 +67,16 @@ func TestDeepGraph(t *testing.T) {
 	})
 }
 
+// Texts of another length at every step do not fill the memory with plans.
+func TestPlansOfManyShapes(t *testing.T) {
+	be := NewCPUThreads(1)
+	w := Ones(be, 3, 2)
+	for n := range 3 * mostPlans {
+		require.NoError(t, w.Embedding(Arange(be, 0, 0, n)).Err())
+		require.LessOrEqual(t, len(be.plans.plans), mostPlans)
+	}
+}
+
 // TestSharing runs chains in which a result is used twice, which must not be
 // computed twice as often at every step.
 func TestSharing(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"weak"
 )
 
-// node is an operation in a graph, or a tracked leaf. Nodes point to what they
+// node is an operation's result in a graph, or a tracked leaf. Nodes point to what they
 // were computed from and nothing points forward, so that a graph nobody holds
 // is garbage like any other.
 type node struct {
@@ -14,6 +14,7 @@ type node struct {
 	op    Op
 	at    *Attr
 	in    []edge
+	which int // of the operation's results: each that carries a gradient has a node
 	out   Info
 	label atomic.Pointer[string] // given by the user
 

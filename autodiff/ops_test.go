@@ -160,7 +160,7 @@ func TestUserErrors(t *testing.T) {
 		{x.Slice(0, 1, 5).Err(), "slice: elements 1 to 5"},
 		{x.Select(0, i).Err(), "select: index 1 is 5; want 0 to 1"},
 		{x.Gather(1, i).Err(), "gather: indices are i64[2]; want f64[2, 3] but for axis 1"},
-		{x.Embedding(i).Err(), "embedding"},
+		{x.Embedding(i).Err(), "autodiff: embedding: indices is 5 at position 1; want 0 to 1"},
 		{x.CrossEntropy(i, 0).Err(), "cross_entropy: index 1 is 5; want 0 to 2"},
 		{x.CrossEntropy(i, 1.5).Err(), "the label smoothing is 1.5"},
 		{i.OneHot(5).Err(), "one_hot: index 1 is 5; want 0 to 4"},

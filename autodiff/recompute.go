@@ -139,16 +139,16 @@ func (e *engine) runAgain(n *node, in []Value) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range out[1:] {
-		if v != nil {
+	for i, v := range out {
+		if v != nil && i != n.which {
 			v.Release()
 		}
 	}
 	// Where the inner backend is Autodiff too, the result takes the place of
 	// the first one in its graph.
-	x, ok := out[0].(*Var)
+	x, ok := out[n.which].(*Var)
 	if !ok || n.below == nil {
-		return out[0], nil
+		return out[n.which], nil
 	}
 	defer x.Release()
 	v, err := x.Share()

@@ -105,7 +105,7 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	// Added as numbers first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it.
 	data := *(*uintptr)(unsafe.Pointer(&t.data))
-	if data < firstPage || t.byte_offset > allMemory {
+	if data < firstPage || t.byte_offset > allMemory || data+uintptr(t.byte_offset) < data {
 		if v.NumElements() <= 0 {
 			return "" // data is never touched: there is none, or no such shape
 		}

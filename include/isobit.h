@@ -325,7 +325,8 @@ ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t er
 /* A thread pool of the program's: parallel calls body(data) on up to max_threads
  * of its threads at once, and returns when the calls have returned. Fewer calls,
  * or none, will do: the calling thread does what is left. Calls beyond
- * max_threads return at once. */
+ * max_threads return at once. Neither parallel nor its threads may leave such a
+ * call by an exception or longjmp. */
 typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t max_threads);
 
 /* Has runs on several threads use the program's threads instead of isobit's own,

@@ -333,37 +333,52 @@ private:
 
   void run(const Tensor *args, size_t n) const {
     const Pointers p(args, n);
-    void *workspace = nullptr;
-    if (workspace_size_ != 0) {
-      if (!on_cpu_)
-        throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: this plan needs a workspace on its device: pass one to run()");
-      workspace = scratch(workspace_size_);
-    }
-    run(p, nullptr, workspace, workspace_size_);
+    if (workspace_size_ == 0) return run(p, nullptr, nullptr, 0);
+    if (!on_cpu_)
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: this plan needs a workspace on its device: pass one to run()");
+    Scratch scratch;
+    run(p, nullptr, scratch.of(workspace_size_), workspace_size_);
   }
 
-  static void *scratch(uint64_t size) {
-    constexpr size_t align = 64;
+  // Memory of the calling thread's, which nobody else has until the run is over: a pool that
+  // isobit_set_parallel knows may have the thread run another plan meanwhile.
+  class Scratch {
+  public:
+    Scratch() : memory_(std::exchange(idle(), nullptr)) {
+      if (!memory_) memory_ = std::make_unique<Memory>();
+    }
+    ~Scratch() { delete std::exchange(idle(), memory_.release()); }
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+
+    void *of(uint64_t size) {
+      constexpr size_t align = 64;
+      if (memory_->size() < size + align) {
+        memory_->clear(); // nothing to keep, so nothing to move
+        memory_->resize(static_cast<size_t>(size) + align);
+      }
+      const auto address = reinterpret_cast<uintptr_t>(memory_->data());
+      return memory_->data() + (align - address % align) % align;
+    }
+
+  private:
+    using Memory = std::vector<unsigned char>;
+
     // A pointer, which nothing destroys: static objects are destroyed after the
     // owner, and may still run plans.
-    thread_local std::vector<unsigned char> *memory = nullptr;
-    struct Owner {
-      std::vector<unsigned char> *&owned;
-      ~Owner() {
-        delete owned;
-        owned = nullptr;
-      }
-    };
-    thread_local const Owner owner{memory};
-    (void)owner;
-    if (!memory) memory = new std::vector<unsigned char>;
-    if (memory->size() < size + align) {
-      memory->clear(); // nothing to keep, so nothing to move
-      memory->resize(static_cast<size_t>(size) + align);
+    static Memory *&idle() {
+      thread_local Memory *memory = nullptr;
+      struct Owner {
+        Memory *&owned;
+        ~Owner() { delete std::exchange(owned, nullptr); }
+      };
+      thread_local const Owner owner{memory};
+      (void)owner;
+      return memory;
     }
-    const auto address = reinterpret_cast<uintptr_t>(memory->data());
-    return memory->data() + (align - address % align) % align;
-  }
+
+    std::unique_ptr<Memory> memory_;
+  };
 
   void reset() noexcept {
     if (handle_ != 0) isobit_plan_destroy(handle_, nullptr, 0);

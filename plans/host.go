@@ -39,13 +39,16 @@ func Work(ticket, thread int) {
 	if ticket < 0 || ticket >= len(tickets) {
 		return
 	}
-	c := tickets[ticket].Load()
-	if c == nil {
-		return
+	if c := tickets[ticket].Load(); c != nil {
+		c.join(max(thread, 0))
 	}
-	// Who gets no place looks at nothing else of the team: it may be another run's by now.
+}
+
+// join does a part of the run if there is a place left, whose number no other worker has. Who
+// gets none looks at nothing else of the team: it may be another run's by now.
+func (c *call) join(share int) {
 	if left := c.team.places.Add(-1); left >= 0 {
-		c.work(c.team.workers-1-int(left), max(thread, 0))
+		c.work(c.team.workers-1-int(left), share)
 		c.team.end()
 	}
 }
@@ -64,7 +67,7 @@ func (c *call) runOnHost(workers int) bool {
 			c.team.places.Store(int64(workers))
 			defer c.team.close()
 			c.lend(*run, i)
-			c.work(0, 0) // what is left, should no thread have come
+			c.join(0) // does what is left, should fewer threads have come
 			return true
 		}
 	}

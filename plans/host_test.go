@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -97,14 +98,19 @@ func TestParallelThatDoesNotWait(t *testing.T) {
 	var calls sync.WaitGroup
 	plans.SetParallel(func(ticket, maxThreads int) {
 		for i := range maxThreads + 3 {
-			calls.Go(func() { plans.Work(ticket, i) })
+			calls.Go(func() { plans.Work(ticket, math.MaxInt-i) }) // threads have any number
 		}
 		runtime.Gosched()
 	})
-	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
-	want := run(t, c, definition)
-	for range 200 {
-		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 4}}, want, "a host that does not wait")
+	for _, text := range []string{
+		"fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127",
+		"grid_sample_backward grad_output=f64[8,2,20,20] input=f64[8,2,9,9] grid=f64[8,20,20,2]", // each worker has memory of its own
+	} {
+		c := caseOf(t, testcase.Large, text)
+		want := run(t, c, definition)
+		for range 100 {
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 4}}, want, "a host that does not wait")
+		}
 	}
 	calls.Wait()
 }

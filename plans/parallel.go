@@ -69,8 +69,8 @@ func (c *call) workers(jobs, cost int64) int {
 	return int(max(1, min(int64(c.threads), jobs, 1+cost/start)))
 }
 
-// parallel runs a job for every number in [0, jobs). The caller's goroutine
-// is worker 0. A panic in any worker surfaces in the caller's.
+// parallel runs a job for every number in [0, jobs). The caller's goroutine is
+// one of the workers. A panic in any of them surfaces in the caller's.
 func (c *call) parallel(jobs, cost int64, run job) {
 	workers := c.workers(jobs, cost)
 	if beforeJob != nil {
@@ -110,8 +110,9 @@ func (c *call) work(number, share int) {
 	w := workerPool.Get().(*worker)
 	defer putWorker(w)
 	w.number = number
-	for i := range t.shares {
-		s := &t.shares[(share+i)%len(t.shares)]
+	shares := len(t.shares)
+	for i := range shares {
+		s := &t.shares[(share%shares+i)%shares]
 		for n := s.next(); n >= 0; n = s.next() {
 			t.run(c, w, n)
 		}

@@ -210,6 +210,41 @@ void workspaces() {
         }) == ISOBIT_WORKSPACE_TOO_SMALL);
 }
 
+// Threads that a run borrows may run other plans meanwhile, the calling one among them: each has a
+// workspace of its own.
+void nested_runs() {
+  constexpr int64_t n = 1 << 16, rows = 512;
+  static const auto sums_of = [](int64_t step) {
+    std::vector<float> grad(n * 4), sums(rows * 4);
+    std::vector<int64_t> indices(n);
+    for (int64_t i = 0; i < n; i++) {
+      indices[static_cast<size_t>(i)] = i * step % rows;
+      grad[static_cast<size_t>(4 * i)] = static_cast<float>(i % 1000);
+    }
+    isobit::run("embedding_backward grad_output=f32[65536,4] indices=i64[65536] grad_weight=f32[512,4]",
+                {{grad, {n, 4}}, indices, {sums, {rows, 4}}});
+    return sums;
+  };
+  static const std::vector<float> inner = sums_of(3), outer = sums_of(1);
+  static std::atomic<int> nested{0};
+  static thread_local bool inside = false;
+  const int32_t before = isobit::get_num_threads();
+  isobit::set_num_threads(2);
+  isobit::set_parallel([](void (*body)(void *), void *data, int32_t) {
+    if (!inside) {
+      inside = true;
+      CHECK(sums_of(3) == inner);
+      nested++;
+      inside = false;
+    }
+    body(data);
+  });
+  for (int round = 0; round < 10; round++) CHECK(sums_of(1) == outer);
+  CHECK(nested >= 10 && inner != outer);
+  isobit::set_parallel(nullptr);
+  isobit::set_num_threads(before);
+}
+
 // Runs plans when static objects are destroyed, which is after what belongs to
 // the thread. A workspace of this size is memory of its own, gone when freed.
 struct AtExit {
@@ -241,5 +276,6 @@ int main() {
   vectors();
   texts_that_change();
   workspaces();
+  nested_runs();
   std::cout << "ok\n";
 }
