@@ -230,13 +230,22 @@ def test_an_exported_layer_takes_any_batch(made):
 
 
 def test_training_is_exported_for_any_batch():
-    """Observers look for extremes of dimensions that the export leaves open."""
+    """Observers look for extremes of dimensions that the export leaves open. The program goes through a file."""
     static = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
     for weight, activation in ((INT8, static), (static, TOKENS), (static, static | {"is_dynamic": True})):
         layer, x = prepare(torch.nn.Linear(8, 5), weight, activation), draw(7, 8)
         layer(draw(4, 8))
         program = torch.export.export(layer, (draw(4, 8),), dynamic_shapes=({0: torch.export.Dim("b")},))
-        assert_same(program.module()(x).detach(), layer(x).detach())
+        assert_same(reloaded(program)(x).detach(), layer(x).detach())
+
+
+@pytest.mark.parametrize("kind", (*OBSERVERS[:2], lambda: MSEObserver(steps=3)))
+def test_an_observer_goes_through_a_saved_program(kind):
+    observer, x = kind(), draw(7, 8, spread=9.0)
+    observer(draw(4, 8))
+    program = reloaded(torch.export.export(observer, (draw(4, 8),), dynamic_shapes=({0: torch.export.Dim("b")},)))
+    assert_same(program(x), observer(x))
+    assert_same((program.min_val, program.max_val), (observer.min_val, observer.max_val))
 
 
 @pytest.mark.parametrize("dtype", ("int4", "uint4"))

@@ -146,7 +146,6 @@ class FakeQuantize(FakeQuantizer):
         scale, zero_point = self.activation_post_process.calculate_qparams()
         return scale, zero_point.to(torch.int32)
 
-    @torch.no_grad()
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shows x to the observer, unless it saw it, and takes over its parameters."""
         if is_recomputed():

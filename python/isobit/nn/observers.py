@@ -176,12 +176,11 @@ class MinMaxObserver(FollowsData):
         self.max_val = self.max_val.new_full(shape, -MOST, dtype=torch.float32)
         self._has_seen = False
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
         if is_empty(x):
             return x
-        low, high = self.extremes(x.detach())
+        low, high = self.extremes(x.detach())  # rather than under no_grad, which torch.export cannot save
         least, most = self.min_val, self.max_val
         if low.shape == least.shape:
             new = least > most  # the range of nothing, whoever wrote it
@@ -196,7 +195,6 @@ class MinMaxObserver(FollowsData):
         self.set_range(low, high)
         return x
 
-    @torch.no_grad()
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero_point): float32 (float64 of float64 data) and int32, [] or one for each range."""
         if self.is_new():
