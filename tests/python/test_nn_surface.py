@@ -19,7 +19,7 @@ from isobit.nn import (
     convert,
     prepare,
 )
-from isobit.nn._scheme import Grouping
+from isobit.nn._grouping import Grouping
 from kit import assert_same, draw
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -179,6 +179,20 @@ def table():
         (ValueError, "MinMaxObserver: scale_dtype is torch.int8", lambda: MinMaxObserver(scale_dtype=torch.int8)),
         (ValueError, "MinMaxObserver: rounding is 'x'", lambda: MinMaxObserver(rounding="x")),
         (TypeError, "averaging_constant must be a float", lambda: MovingAverageMinMaxObserver("a")),
+        (ValueError, "LearnableFakeQuantize: rounding is 'x'", lambda: LearnableFakeQuantize(rounding="x")),
+        (ValueError, "LearnableFakeQuantize: eps is nan", lambda: LearnableFakeQuantize(eps=float("nan"))),
+        (ValueError, "LearnableFakeQuantize: group_size is 0; want", lambda: LearnableFakeQuantize(group_size=0, shape=[4])),
+        (TypeError, "from_config: group_size must be an int, not 1.5", lambda: FakeQuantize.from_config(dtype="int4", group_size=1.5)),
+        (TypeError, "from_config: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize.from_config(INT8, is_dynamic="no")),
+        (ValueError, "WeightOnlyLinear: codes is torch.float32; want", lambda: isobit.nn.WeightOnlyLinear(4, 4, codes=torch.float32)),
+        (TypeError, "WeightOnlyLinear: symmetric must be a bool", lambda: isobit.nn.WeightOnlyLinear(4, 4, symmetric=1)),
+        (TypeError, "FakeQuantizedLinear: exact must be a bool", lambda: FakeQuantizedLinear(4, 4, exact="no")),
+        (TypeError, "prepare: exact must be a bool", lambda: isobit.nn.prepare(torch.nn.Linear(4, 4), INT8, exact="no")),
+        (TypeError, "convert: inplace must be a bool", lambda: isobit.nn.convert(torch.nn.ReLU(), "yes")),
+        (TypeError, "HistogramObserver: bins must be an int", lambda: isobit.nn.HistogramObserver("a")),
+        (ValueError, "HistogramObserver: bins is 0; want at least 1", lambda: isobit.nn.HistogramObserver(0)),
+        (TypeError, "ServedLinear: weight_codes must be a Tensor, not list", lambda: isobit.nn.ServedLinear([1], draw(1))),
+        (ValueError, r"ServedLinear: weight_codes has shape \[3\]; want \[N, K\]", lambda: isobit.nn.ServedLinear(draw(3).to(torch.int8), draw(1))),
         (TypeError, "MSEObserver: steps must be an int", lambda: isobit.nn.MSEObserver(steps=1.5)),
         (TypeError, "SpatialTransformer: size must be", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), 7)),
         (ValueError, r"size is \(1,\); want a height", lambda: isobit.nn.SpatialTransformer(torch.nn.Identity(), (1,))),

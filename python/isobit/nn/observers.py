@@ -13,7 +13,8 @@ from .._explain import check_kinds
 from .._transforms import is_empty
 from ..ops.matmul import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
-from ._scheme import Grouping, Scheme, check_shape, code_type
+from ._grouping import Grouping, check_shape
+from ._scheme import Scheme, check_options, code_type
 from ._states import resize_for_loading
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
@@ -21,7 +22,6 @@ PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
 MOST = torch.finfo(torch.float32).max
-ROUNDINGS = ("nearest", "reciprocal")
 
 
 def is_new(observer: torch.nn.Module) -> bool:
@@ -80,13 +80,10 @@ class MinMaxObserver(FollowsData):
         super().__init__()
         owner = type(self).__name__
         check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
-        check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max, group_size=group_size)
+        check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max)
         check_kinds(owner, "i", ch_axis=ch_axis)
-        check_kinds(owner, "l?", block_size=block_size)
         check_shape(owner, shape)
-        check_kinds(owner, "f", eps=eps)
-        if rounding not in ROUNDINGS:
-            raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
+        check_options(owner, eps, rounding)
         if scale_dtype is not None and scale_dtype not in FLOATS:
             raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
         if qscheme not in KNOWN:
@@ -96,7 +93,7 @@ class MinMaxObserver(FollowsData):
         least, most = (b // 2 if reduce_range else b for b in bounds)
         if grouping is None:
             whole = group_size is None and block_size is None
-            grouping = Grouping.of(ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
+            grouping = Grouping.of(owner, ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
         self.dtype = dtype
         self.qscheme = qscheme
         self.ch_axis = ch_axis
