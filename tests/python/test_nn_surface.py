@@ -16,6 +16,7 @@ from isobit.nn import (
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MSEObserver,
+    PerChannelMinMaxObserver,
     convert,
     prepare,
 )
@@ -314,6 +315,9 @@ def test_an_untrained_scale_is_served_with_a_warning():
         started(draw(3, 4)), started.eval()(draw(3, 4)), started.served()
         chosen.scale.data.fill_(0.5)
         chosen.eval()(draw(3, 4)), chosen.served()
+    unseen, x = FakeQuantize(PerChannelMinMaxObserver, ch_axis=1), draw(3, 4)
+    with pytest.warns(UserWarning, match="FakeQuantize has seen nothing yet"):
+        assert_same(unseen.served()(x), unseen.eval()(x))  # of as many channels as x has
 
 
 def test_a_layer_names_the_input_that_does_not_fit():

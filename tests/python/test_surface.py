@@ -282,6 +282,13 @@ def test_odd_arguments_are_named():
         (TypeError, "align_corners must be a bool, not 'no'", lambda: isobit.grid_sample(X[None, None], torch.zeros(1, 1, 1, 2), align_corners="no")),
         (ValueError, "output_mask is", lambda: isobit.grid_sample_backward(X, X, X, output_mask=(True,))),
         (ValueError, "output_mask is .* want 3 bools", lambda: isobit.grid_sample_double_backward(X, X, X, X, X, output_mask=(True,))),
+        (ValueError, r"matmul: other has shape \[\]; want 1 dimension", lambda: isobit.matmul(X, S[0])),
+        (ValueError, r"matmul: other has shape \[2, 4\]; want an extent of 4 to go with input of \[3, 4\]", lambda: isobit.matmul(X, X[:2])),
+        (ValueError, r"matmul: other has dimensions \[3\] before .* input's \[2\]", lambda: isobit.matmul(torch.ones(2, 3, 4), torch.ones(3, 4, 5))),
+        (ValueError, "matmul: input is torch.int32; want one of torch.float32", lambda: isobit.matmul(X.int(), X.int().t())),
+        (ValueError, r"linear: input has shape \[\]; want", lambda: isobit.linear(S[0], X)),
+        (ValueError, "^linear: bias is torch.int32; want one of torch.float32", lambda: isobit.linear(X, X, Z)),
+        (TypeError, "^linear: bias is torch.bool; want one of torch.float32", lambda: isobit.linear(X, X, Z.bool())),
         (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
     ):  # fmt: skip
         with pytest.raises(error, match=message):

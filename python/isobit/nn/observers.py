@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._explain import FLOATS, check_kinds
 from .._transforms import is_empty
-from ..ops.matmul import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type
