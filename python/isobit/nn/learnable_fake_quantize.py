@@ -218,9 +218,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.is_faking() else self
 
     def extra_repr(self) -> str:
-        return (
-            f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
-        )
+        return str(self.scheme)
 
 
 class _Scaled(torch.autograd.Function):
