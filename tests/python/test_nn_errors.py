@@ -90,7 +90,7 @@ def table():
         (TypeError, "FakeQuantizedLinear: exact must be a bool", lambda: FakeQuantizedLinear(4, 4, exact="no")),
         (TypeError, "prepare: exact must be a bool", lambda: prepare(torch.nn.Linear(4, 4), INT8, exact="no")),
         (TypeError, "convert: inplace must be a bool", lambda: convert(torch.nn.ReLU(), "yes")),
-        (TypeError, "HistogramObserver: bins must be an int", lambda: HistogramObserver("a")),
+        (TypeError, "HistogramObserver: bins must be an int, not 2.5", lambda: HistogramObserver(2.5)),
         (ValueError, "HistogramObserver: bins is 0; want at least 1", lambda: HistogramObserver(0)),
         (TypeError, "ServedLinear: weight_codes must be a Tensor, not list", lambda: ServedLinear([1], draw(1))),
         (ValueError, r"ServedLinear: weight_codes has shape \[3\]; want \[N, K\]", lambda: ServedLinear(draw(3).to(torch.int8), draw(1))),
