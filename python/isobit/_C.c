@@ -83,11 +83,9 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
 /* set_num_threads(n): 0 follows torch again */
 static PyObject *set_num_threads(PyObject *module, PyObject *count) {
   (void)module;
-  long n = PyLong_AsLong(count);
+  int n = (int)PyLong_AsLong(count), before = threads_fixed; /* Python looked at its range */
   if (PyErr_Occurred() || lib_ready()) return NULL;
-  if (n != (int)n) return PyErr_Format(PyExc_ValueError, "set_num_threads: n is %ld; want 0 to 1024", n);
-  int before = threads_fixed;
-  threads_fixed = (int)n;
+  threads_fixed = n;
   if (threads_sync()) {
     threads_fixed = before;
     return NULL;

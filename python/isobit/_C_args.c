@@ -115,8 +115,6 @@ void take_shape(call *c, int i, const int64_t *extents, int64_t rank, DLDataType
 static int read_shape(call *c, int i, PyObject *o) {
   memset(&c->args[i], 0, sizeof c->args[i]);
   c->args[i].object = o;
-  if (PyObject_IsInstance(o, torch.types[0]) <= 0)
-    return tensor_take(o, &c->args[i], c->op->name, c->op->tensors[i].marked);
   int64_t extents[MAX_RANK];
   PyObject *shape = PyObject_GetAttrString(o, "shape"), *dtype = PyObject_GetAttrString(o, "dtype");
   Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;

@@ -73,8 +73,7 @@ static PyObject *results(call *c) {
   if (o->n_out == 1) {
     PyObject *only = c->made[o->n_in];
     c->made[o->n_in] = NULL;
-    if (only) return only;
-    Py_RETURN_NONE;
+    return only;
   }
   PyObject *tuple = PyTuple_New(o->n_out);
   for (int i = 0; tuple && i < o->n_out; i++) {

@@ -135,7 +135,7 @@ static unsigned threads_generation; /* the load that threads_told was told to */
 /* The library's count follows torch.get_num_threads() unless it was set. */
 int threads_sync(void) {
   int want = threads_fixed;
-  if (!want && torch.get_num_threads) {
+  if (!want) {
     PyObject *n = PyObject_CallNoArgs(torch.get_num_threads);
     if (!n) return -1;
     want = (int)PyLong_AsLong(n);

@@ -75,7 +75,7 @@ static int producer_stream(PyObject *object, PyObject **stream, const char *op, 
   Py_DECREF(device);
   if (!ok) return -1;
   if (type != kDLCUDA && type != kDLCUDAManaged) return 0;
-  PyObject *raw = torch.raw_stream ? PyObject_CallFunction(torch.raw_stream, "i", index) : PyLong_FromLong(0);
+  PyObject *raw = PyObject_CallFunction(torch.raw_stream, "i", index);
   if (!raw) return -1;
   if (PyLong_AsLongLong(raw) == 0) { /* DLPack's name for the default stream is 1 */
     Py_DECREF(raw);
@@ -157,7 +157,7 @@ static int check_memory(const tensor_arg *a, const char *op, const char *name) {
     return -1;
   }
   /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. */
-  if (!is_float_dtype(a->t.dtype) || !torch.is_neg) return 0;
+  if (!is_float_dtype(a->t.dtype)) return 0;
   int is_neg = is_negative(a->object);
   if (is_neg < 0) {
     PyErr_Clear(); /* not torch's tensor: it has no such bit */

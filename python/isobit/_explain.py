@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST = 8  # dimensions of a tensor, and items of a list, as in _C.h
 _KNOWN = {d[0] for d in DTYPES}
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 # What plans call torch's dtypes.
 NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
@@ -136,6 +137,14 @@ def check_dense(op: str, **named: Any) -> None:
         kind = "" if is_dynamo_compiling() else _odd_kind(value)
         if kind:
             raise TypeError(f"{op}: {name} is {kind}; want a dense tensor")
+
+
+def check_floats(op: str, **named: torch.Tensor) -> None:
+    """Raises where an argument is not of floats."""
+    for name, t in named.items():
+        if t.dtype not in FLOATS:
+            kind = ValueError if t.dtype in _KNOWN else UnknownType
+            raise kind(f"{op}: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
 
 
 def check_device(op: str, name: str, t: torch.Tensor, first: str, device: torch.device) -> None:

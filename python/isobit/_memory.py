@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import _C
+from ._explain import check_kinds
 
 
 def set_huge_pages(on: bool) -> None:
@@ -16,8 +17,7 @@ def set_huge_pages(on: bool) -> None:
     A large tensor is new memory from the system each time, and its page faults cost more than most
     ops: with huge pages there are fewer. Only pages that lie wholly within a tensor are asked for. It
     never changes a result, and has no effect where transparent huge pages are set to never."""
-    if not isinstance(on, bool):
-        raise TypeError(f"set_huge_pages: on must be a bool, not {on!r}")
+    check_kinds("set_huge_pages", "b", on=on)
     _C.set_huge_pages(on)
 
 

@@ -21,15 +21,15 @@ def check_not_inference(named: str, t: torch.Tensor) -> None:
         raise RuntimeError(f"{named} is an inference tensor; want a clone of it, or torch.inference_mode()")
 
 
-def check_out(out: Any, *inputs: Any) -> None:
+def check_out(name: str, out: Any, *inputs: Any) -> None:
     """out= has no gradient, and outside of inference mode it is no tensor from there, as in torch."""
     if has_tangent(out, *inputs):
-        raise RuntimeError("isobit: out= does not work with forward-mode derivatives; use the result")
+        raise RuntimeError(f"{name}: out= does not work with forward-mode derivatives; use the result")
     if wants_gradient(out, *inputs):
-        raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
-    check_not_inference("isobit: out", out)
+        raise RuntimeError(f"{name}: out= does not work where a gradient is wanted; use torch.no_grad()")
+    check_not_inference(f"{name}: out", out)
     if torch._C._are_functorch_transforms_active():
-        raise RuntimeError("isobit: out= does not work within vmap and torch.func's transforms; use the result")
+        raise RuntimeError(f"{name}: out= does not work within vmap and torch.func's transforms; use the result")
 
 
 def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
@@ -78,7 +78,7 @@ def _is_copied(out: torch.Tensor) -> bool:
 def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
     """out= of a function that is more than one op: takes a copy of the result."""
     check_dense(name, out=out)
-    check_out(out, *args)
+    check_out(name, out, *args)
     check_place(name, out)
     with suspended(out.device.type):
         y = f(*args)
@@ -93,7 +93,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
         raise TypeError(f"{op.name}: out must be a Tensor, not {type(out).__name__}")
     if not is_dynamo_compiling():
         explain(op, args)
-    check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
+    check_out(op.name, out, *args)
     if out.layout != torch.strided:
         raise ValueError(f"{op.name}: out is {out.layout}; want torch.strided")
     check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from . import _C
-from ._explain import spell
+from ._explain import check_kinds, spell
 
 
 def set_num_threads(n: int | None) -> None:
     """The number of threads that a call may use, this one included. None, which is how isobit
     starts, follows torch.get_num_threads(). It never changes a result."""
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int)):
-        raise TypeError(f"set_num_threads: n must be an int or None, not {n!r}")
+    check_kinds("set_num_threads", "i?", n=n)
     if n is not None and not 1 <= n <= 1024:
         raise ValueError(f"set_num_threads: n is {spell(n)}; want 1 to 1024")
     _C.set_num_threads(0 if n is None else n)

@@ -243,6 +243,8 @@ def test_errors(name):
     kind, message, args, keywords = ERRORS[name]
     with pytest.raises(kind, match=message):
         isobit.embedding_bag(*args, **keywords)
+    if name == "descending":  # torch sees them on two threads only
+        return
     with pytest.raises((ValueError, TypeError, AttributeError, RuntimeError)):
         functional.embedding_bag(*args, **keywords)
 

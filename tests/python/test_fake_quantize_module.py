@@ -136,7 +136,8 @@ def test_from_config():
     want = isobit.fake_quantize_per_channel_group_affine(x, s, None, -8, 7, 4)
     of = FakeQuantize.from_config
     assert_same(of(config)(x), want)
-    assert_same(of(dtype="int4", group_size=4)(x), want)
+    for given in (of(dtype="int4", group_size=4), of({"dtype": "int4", "group_size": 4})):
+        assert_same(given(x), want)
     assert_same(of(dtype="int4", granularity="per_group", group_size=4, is_symmetric=True)(x), want)
     s, z = isobit.choose_qparams_per_token_asymmetric(x, torch.uint8)
     fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 ROOT = Path(__file__).resolve().parents[2]
-GRAPHS = int(os.environ.get("ISOBIT_GRAPHS", "300"))
+GRAPHS = int(os.environ.get("ISOBIT_GRAPHS", "100"))
 
 
 def among_equals(x, axis, largest):

@@ -162,9 +162,9 @@ def test_what_is_left_as_it_is_and_what_is_refused():
             "'1', a LazyLinear, has no weight before",
             (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LazyLinear(4)), INT8),
         ),
-        (TypeError, "a LearnableFakeQuantize is one module", (model, LearnableFakeQuantize())),
-        (TypeError, "got a int", (model, 8)),
-        (TypeError, "makes a ReLU", (model, torch.nn.ReLU)),
+        (TypeError, "prepare: weight is one LearnableFakeQuantize", (model, LearnableFakeQuantize())),
+        (TypeError, "prepare: weight is a int; want torchao's", (model, 8)),
+        (TypeError, "prepare: activation makes a ReLU", (model, None, torch.nn.ReLU)),
         (ValueError, "from_config: what", (model, {"what": 1})),
         (ValueError, "wants shape", (model, None, LEARNED)),
     ):

@@ -4,7 +4,7 @@ import isobit
 import pytest
 import torch
 from isobit.nn import FakeQuantize, FakeQuantizedLinear, MinMaxObserver, QuantizedLinear, convert, prepare
-from isobit.nn._scheme import Grouping
+from isobit.nn._grouping import Grouping
 from kit import assert_same, draw
 
 SYMMETRIC = torch.per_tensor_symmetric

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .._explain import check_dense
+from .._explain import check_dense, check_floats
 from .._vmap import MOST_DIMS
-from ..ops.matmul import FLOATS
 from ._hooks import has_forward_hooks, note
 from ._scheme import Scheme
 
@@ -74,8 +73,7 @@ def check_input(module: torch.nn.Module, x: Any) -> None:
     """Raises where x cannot be quantized: before it changes what the module keeps."""
     owner = type(module).__name__
     check_dense(owner, input=x)
-    if x.dtype not in FLOATS:
-        raise ValueError(f"{owner}: input is {x.dtype}; want one of {', '.join(map(str, FLOATS))}")
+    check_floats(owner, input=x)
     if x.dim() > MOST_DIMS:
         raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MOST_DIMS}")
 

@@ -1,4 +1,4 @@
-"""How a module quantizes: which elements share a scale, which codes there are, how parameters are chosen.
+"""How a module quantizes: which codes there are, how their parameters are chosen.
 
 Everything that decides a value goes through isobit's ops; what is left to torch here is exact (the
 smallest and largest element, shapes) or one rounding per element."""
@@ -6,7 +6,7 @@ smallest and largest element, shapes) or one rounding per element."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._explain import check_kinds, spell
 from .._load import PACKED
 from .._transforms import is_empty
 from ..ops import dequantize as _dequantize
@@ -23,6 +23,7 @@ from ..ops import per_block as _per_block
 from ..ops import qparams as _qparams
 from ..ops import quantize as _quantize
 from ..ops._granularity import FLOAT8
+from ._grouping import Grouping
 
 _NAMES = ("per_tensor", "per_channel", "per_token", "per_channel_group", "per_block")
 
@@ -35,127 +36,17 @@ def _function(module: Any, name: str) -> dict[str, Callable[..., Tensor]]:
 _FAKE_QUANTIZE = _function(_fake_quantize, "fake_quantize_{}_affine")
 _QUANTIZE = _function(_quantize, "quantize_{}")
 _DEQUANTIZE = _function(_dequantize, "dequantize_{}")
+ROUNDINGS = ("nearest", "reciprocal")
 
 
-def check_shape(owner: str, shape: Sequence[int] | None) -> None:
-    """Raises where this is no shape of what will be quantized, nor None."""
-    check_kinds(owner, "l?", shape=shape)
-    if shape is not None and min(shape, default=0) < 0:
-        raise ValueError(f"{owner}: shape is {list(shape)}; want extents of at least 0")
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Which elements share a scale and a zero point."""
-
-    name: str = "per_tensor"  # as in the names of isobit's functions
-    where: int | tuple[int, ...] | None = None  # the axis, the group's size, the block's
-
-    @classmethod
-    def of(cls, axis: int | None, group_size: int | None, block_size: Sequence[int] | None) -> Grouping:
-        """The grouping that one of the three names; with none, the whole tensor."""
-        given = [a is not None for a in (axis, group_size, block_size)]
-        if sum(given) > 1:
-            raise ValueError("want one of a channel's axis, group_size and block_size")
-        if block_size is not None:
-            return cls("per_block", tuple(block_size))
-        if group_size is not None:
-            if group_size < 1:
-                raise ValueError(f"group_size is {group_size}; want at least 1")
-            return cls("per_channel_group", group_size)
-        return cls() if axis is None else cls("per_channel", axis)
-
-    def arguments(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What isobit's functions take before quant_min, and after the range and the dtype."""
-        if self.name in ("per_channel", "per_block"):
-            return (list(self.where) if isinstance(self.where, tuple) else self.where,), ()
-        return (), () if self.where is None else (self.where,)
-
-    def block(self, shape: Sequence[int]) -> list[int | None]:
-        """The extents of a block of elements that share parameters; None: the whole of a dimension."""
-        where, rank = self.where, len(shape)
-        if self.name == "per_tensor":
-            return [None] * rank
-        if isinstance(where, tuple):
-            if len(where) != rank or min(where, default=1) < 1:
-                raise ValueError(f"block_size is {list(where)}; want an extent of at least 1 for each of {list(shape)}")
-            return list(where)
-        if rank == 0:
-            raise ValueError(f"{self.name} wants at least one dimension, not a shape of []")
-        if self.name == "per_channel":
-            if where is None or not -rank <= where < rank:
-                raise ValueError(f"ch_axis is {where}; want {-rank} to {rank - 1} for shape {list(shape)}")
-            return [1 if i == where % rank else None for i in range(rank)]
-        return [1] * (rank - 1) + [where]
-
-    def parameter_shape(self, shape: Sequence[int]) -> list[int]:
-        """The shape of scales and zero points."""
-        block = self.block(shape)
-        if self.name == "per_tensor":
-            return []
-        if self.name == "per_channel":
-            return [shape[self.where]]  # type: ignore[index]
-        if self.name == "per_token":
-            return [*shape[:-1], 1]
-        return [_blocks(extent, b) for extent, b in zip(shape, block, strict=True)]
-
-    def shares_along_rows(self) -> bool:
-        """Whether no two rows of a matrix lie in one block, or all do."""
-        if self.name == "per_channel":
-            return self.where in (0, -2)
-        return not isinstance(self.where, tuple) or self.where[0] == 1
-
-    def of_rows(self, rows: Tensor) -> tuple[Grouping, Tensor | None]:
-        """For these rows of a matrix: their grouping, and which parameters they have along dimension 0 (None:
-        all of them)."""
-        if self.name == "per_channel":
-            return (Grouping("per_token"), rows) if self.where in (0, -2) else (self, None)
-        if isinstance(self.where, tuple):
-            return Grouping("per_channel_group", self.where[1]), rows // self.where[0]
-        return self, None if self.name == "per_tensor" else rows
-
-    def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The smallest and the largest element of each block, float32 or wider, never -0. They are exact, so
-        that the order torch looks in does not matter."""
-        shape = self.parameter_shape(x.shape)
-        pads: list[int] = []
-        view: list[int] = []
-        over: list[int] = []
-        for i, (extent, b) in enumerate(zip(x.shape, self.block(x.shape), strict=True)):
-            # What an export leaves open is not asked where there is nothing to pad.
-            count = _blocks(extent, b)
-            pads = [0, 0 if b in (1, None) else count * b - extent, *pads]
-            view += [count, extent if b is None else b]
-            over.append(2 * i + 1)
-        kind = torch.promote_types(x.dtype, torch.float32)
-
-        def of(reduce: Any, outside: float) -> Tensor:
-            padded = torch.nn.functional.pad(x, pads, value=outside) if any(pads) else x
-            y = reduce(padded.reshape(view), over) if over else x
-            return y.reshape(shape).to(kind) + 0.0
-
-        return of(torch.amin, float("inf")), of(torch.amax, float("-inf"))
-
-    def with_zeros(self, x: Tensor) -> Tensor:
-        """x with a 0 more in each block that no one knows the extents of: a range has 0 in it always."""
-        pads: list[int] = []
-        for b in self.block(x.shape):
-            pads = [0, int(b is None), *pads]
-        return torch.nn.functional.pad(x, pads)
-
-    def sums(self, a: Tensor, b: Tensor) -> Tensor:
-        """The sum of ``a * b`` over each block, in Stripe order: what dequantize's scale has as a gradient."""
-        before, after = self.arguments()
-        scale = torch.ones(self.parameter_shape(a.shape), dtype=a.dtype, device=a.device)
-        wants = (False, True, False)
-        _, sums, _ = _dequantize.wanted_gradients(self.name, a, b, scale, None, *before, -1, 1, *after, *wants, None)
-        assert sums is not None
-        return sums
-
-
-def _blocks(extent: int, b: int | None) -> int:
-    """How many blocks a dimension has."""
-    return extent if b == 1 else 1 if b is None else (extent + b - 1) // b
+def check_options(owner: str, eps: float, rounding: str) -> None:
+    """Raises where these are none of a scheme."""
+    check_kinds(owner, "f", eps=eps)
+    if not 0 <= eps < inf:
+        raise ValueError(f"{owner}: eps is {spell(eps)}; want at least 0, and finite")
+    check_kinds(owner, "s", rounding=rounding)
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"{owner}: rounding is {spell(rounding)}; want one of {', '.join(ROUNDINGS)}")
 
 
 def quotient(x: Tensor, number: float) -> Tensor:
@@ -163,7 +54,7 @@ def quotient(x: Tensor, number: float) -> Tensor:
     return x / torch.full_like(x, number)
 
 
-def code_type(owner: str, dtype: Any) -> tuple[torch.dtype, int, int]:
+def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype, int, int]:
     """What codes of a dtype are kept as, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
     torchao's enumeration, or names."""
     text = str(getattr(dtype, "name", dtype)).lower().removeprefix("torch.")
@@ -173,7 +64,7 @@ def code_type(owner: str, dtype: Any) -> tuple[torch.dtype, int, int]:
             return float8, -most, most
     match = re.fullmatch(r"q?(u?)int([1-8])", text)
     if match is None:
-        raise ValueError(f"{owner}: dtype is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
+        raise ValueError(f"{owner}: {name} is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
     unsigned, bits = bool(match[1]), int(match[2])
     packed = getattr(torch, "uint4" if unsigned else "int4", None) if bits == 4 else None
     kept = packed if packed is not None else torch.uint8 if unsigned else torch.int8
@@ -203,8 +94,6 @@ class Scheme:
                 f"{owner}: quant_min and quant_max are {least} and {most}; "
                 f"want {low} <= quant_min < quant_max <= {high}, the range of {self.dtype}"
             )
-        if not 0 <= self.eps < inf:
-            raise ValueError(f"{owner}: eps is {self.eps}; want at least 0, and finite")
         if not least - self.middle <= 0 <= most - self.middle:
             raise ValueError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
         if self.symmetric and most <= self.middle:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._explain import check_kinds
 from ._fake_quantizer import check_module
 from ._hooks import keep_hooks
 from .prepare import without_fast_path
@@ -28,6 +29,7 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     and TypeError for one with a forward that its served form would not have, that torch.compile wraps, or that
     fully_shard split."""
     check_module("convert", module)
+    check_kinds("convert", "b", inplace=inplace)
     for part in module.modules():
         if not hasattr(type(part), "served"):
             continue

@@ -14,7 +14,8 @@ from .._explain import check_kinds
 from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, has_value, set_buffer
-from ._scheme import Grouping, Scheme, code_type
+from ._grouping import Grouping
+from ._scheme import Scheme, code_type
 from ._states import resize_for_loading
 from .learnable_fake_quantize import LearnableFakeQuantize
 from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver, is_new
@@ -38,7 +39,8 @@ def scheme_of(observer: Any) -> Scheme:
             f"FakeQuantize: observer is a {type(observer).__name__}; want one of isobit.nn's, or a module with "
             f"torch.ao's dtype, qscheme, quant_min, quant_max and calculate_qparams ({missing})"
         ) from None
-    return Scheme(Grouping.of(axis, None, None), *bounds, kept, symmetric).check("FakeQuantize", low, high)
+    grouping = Grouping() if axis is None else Grouping("per_channel", axis)
+    return Scheme(grouping, *bounds, kept, symmetric).check("FakeQuantize", low, high)
 
 
 class FakeQuantize(FakeQuantizer):
@@ -146,7 +148,6 @@ class FakeQuantize(FakeQuantizer):
         scale, zero_point = self.activation_post_process.calculate_qparams()
         return torch.atleast_1d(scale), torch.atleast_1d(zero_point.to(torch.int32))
 
-    @torch.no_grad()
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shows x to the observer, unless it saw it, and takes over its parameters."""
         if is_recomputed():

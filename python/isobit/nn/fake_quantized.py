@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_kinds
 from ..ops.embedding import embedding
 from ._fake_quantizer import FakeQuantizer, check_features, check_input, leaf
 from ._linear import Operand, trained_linear
+from ._scheme import code_type
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
 from .served import ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
@@ -61,6 +63,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
     def _quantize_by(self, weight: FakeQuantizer | None, activation: FakeQuantizer | None, exact: bool) -> None:
         self.activation_fake_quantizer = _checked(self, "activation_fake_quantizer", activation)
         self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
+        check_kinds(type(self).__name__, "b", exact=exact)
         self.exact = exact
         if weight is not None:
             weight.expect(self.weight.shape)
@@ -106,6 +109,9 @@ class WeightOnlyLinear(FakeQuantizedLinear):
         activation_fake_quantizer: FakeQuantizer | None = None,
         exact: bool = True,
     ) -> None:
+        owner = type(self).__name__
+        code_type(owner, codes, "codes")
+        check_kinds(owner, "b", symmetric=symmetric)
         fake = FakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
         super().__init__(
             in_features,

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_kinds
 from ._fake_quantizer import check_input, leaf, write
-from ._scheme import Grouping, quotient
+from ._grouping import Grouping
+from ._scheme import quotient
 from .observers import EPS, MinMaxObserver
 
 _PARTS = 16  # of a bin, where its elements go over to other bins
@@ -66,8 +68,9 @@ class HistogramObserver(MinMaxObserver):
     ) -> None:
         bounds = reduce_range, quant_min, quant_max
         super().__init__(dtype, qscheme, *bounds, factory_kwargs, eps, is_dynamic, **keywords)
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-            raise ValueError(f"HistogramObserver: bins is {bins!r}; want a whole number of at least 1")
+        check_kinds("HistogramObserver", "i", bins=bins)
+        if bins < 1:
+            raise ValueError(f"HistogramObserver: bins is {bins}; want at least 1")
         if self.scheme.grouping.name != "per_tensor":
             raise ValueError(
                 f"HistogramObserver: has one range for all elements; want no {self.scheme.grouping.name} scheme"

@@ -13,7 +13,8 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_empty, is_watched
 from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
-from ._scheme import Grouping, Scheme, check_shape, code_type, quotient
+from ._grouping import Grouping, check_shape
+from ._scheme import Scheme, check_options, code_type, quotient
 
 _STARTS = ("lsq", "min_max")
 
@@ -63,35 +64,33 @@ class LearnableFakeQuantize(FakeQuantizer):
     ) -> None:
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # the type of scales is float32 always
         super().__init__(device)
-        check_kinds("LearnableFakeQuantize", "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
-        check_kinds("LearnableFakeQuantize", "i?", channels=channels, group_size=group_size)
-        check_kinds("LearnableFakeQuantize", "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
-        check_kinds("LearnableFakeQuantize", "l?", block_size=block_size)
-        check_shape("LearnableFakeQuantize", shape)
-        check_kinds("LearnableFakeQuantize", "s", start=start, rounding=rounding)
-        check_kinds("LearnableFakeQuantize", "f", eps=eps)
+        owner = type(self).__name__
+        check_kinds(owner, "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
+        check_kinds(owner, "i?", channels=channels)
+        check_kinds(owner, "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
+        check_shape(owner, shape)
+        check_kinds(owner, "s", start=start)
+        check_options(owner, eps, rounding)
         if channels is not None and channels < 1:
-            raise ValueError(f"LearnableFakeQuantize: channels is {channels}; want at least 1, or None")
+            raise ValueError(f"{owner}: channels is {channels}; want at least 1, or None")
         if start not in _STARTS:
-            raise ValueError(f"LearnableFakeQuantize: start is {start!r}; want one of {', '.join(_STARTS)}")
+            raise ValueError(f"{owner}: start is {start!r}; want one of {', '.join(_STARTS)}")
         if not quant_min < quant_max or quant_max < 1:
-            raise ValueError(
-                f"LearnableFakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
-            )
-        grouping = Grouping.of(None if channels is None else ch_axis, group_size, block_size)
+            raise ValueError(f"{owner}: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}")
+        grouping = Grouping.of(owner, None if channels is None else ch_axis, group_size, block_size)
         if shape is None and (group_size is not None or block_size is not None):
-            raise ValueError("LearnableFakeQuantize: group_size and block_size want shape, that of what is quantized")
+            raise ValueError(f"{owner}: group_size and block_size want shape, that of what is quantized")
         if shape is None or channels is not None:
             parameters = [1 if channels is None else channels]
         else:
             parameters = grouping.parameter_shape(shape) or [1]
         centred = not learn_zero_point and quant_min < 0
         if start == "min_max" and not centred and not learn_zero_point:
-            raise ValueError("LearnableFakeQuantize: start='min_max' of unsigned codes wants learn_zero_point=True")
+            raise ValueError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
         kept = _kept(quant_min, quant_max, dtype)
         self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
         if self.scheme.code_dtype is not None and learn_zero_point:
-            raise ValueError("LearnableFakeQuantize: 8-bit float codes have a scale only; want learn_zero_point=False")
+            raise ValueError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
         self.channels = channels
         self.ch_axis = ch_axis
         self.dtype = kept if dtype is None else dtype
@@ -228,9 +227,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.is_faking() else self
 
     def extra_repr(self) -> str:
-        return (
-            f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
-        )
+        return str(self.scheme)
 
 
 class _Scaled(torch.autograd.Function):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_dense
 from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
@@ -64,6 +65,9 @@ class ServedLinear(FollowsData):
 
     def __init__(self, weight_codes: Tensor, weight_scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
+        check_dense("ServedLinear", weight_codes=weight_codes, weight_scale=weight_scale)
+        if weight_codes.dim() != 2:
+            raise ValueError(f"ServedLinear: weight_codes has shape {list(weight_codes.shape)}; want [N, K]")
         self.out_features, self.in_features = weight_codes.shape
         self.register_buffer("weight_codes", weight_codes)
         self.register_buffer("weight_scale", weight_scale)

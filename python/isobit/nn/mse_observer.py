@@ -41,9 +41,8 @@ class MSEObserver(MovingAverageMinMaxObserver):
         self.steps = steps
         self.smallest = smallest
 
-    @torch.no_grad()
     def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        x = x.detach().to(torch.promote_types(x.dtype, torch.float32))
         whole_low, whole_high = low, high = self.scheme.grouping.extremes(x)
         least = self._loss(x, low, high)
         for i in range(1, self.steps):

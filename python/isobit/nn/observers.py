@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._explain import check_kinds
+from .._explain import FLOATS, check_kinds
 from .._transforms import is_empty
-from ..ops.matmul import FLOATS
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
-from ._scheme import Grouping, Scheme, check_shape, code_type
+from ._grouping import Grouping, check_shape
+from ._scheme import Scheme, check_options, code_type
 from ._states import resize_for_loading
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
@@ -21,7 +21,6 @@ PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
 MOST = torch.finfo(torch.float32).max
-ROUNDINGS = ("nearest", "reciprocal")
 
 
 def is_new(observer: torch.nn.Module) -> bool:
@@ -80,13 +79,10 @@ class MinMaxObserver(FollowsData):
         super().__init__()
         owner = type(self).__name__
         check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
-        check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max, group_size=group_size)
+        check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max)
         check_kinds(owner, "i", ch_axis=ch_axis)
-        check_kinds(owner, "l?", block_size=block_size)
         check_shape(owner, shape)
-        check_kinds(owner, "f", eps=eps)
-        if rounding not in ROUNDINGS:
-            raise ValueError(f"{owner}: rounding is {rounding!r}; want one of {', '.join(ROUNDINGS)}")
+        check_options(owner, eps, rounding)
         if scale_dtype is not None and scale_dtype not in FLOATS:
             raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
         if qscheme not in KNOWN:
@@ -96,7 +92,7 @@ class MinMaxObserver(FollowsData):
         least, most = (b // 2 if reduce_range else b for b in bounds)
         if grouping is None:
             whole = group_size is None and block_size is None
-            grouping = Grouping.of(ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
+            grouping = Grouping.of(owner, ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
         self.dtype = dtype
         self.qscheme = qscheme
         self.ch_axis = ch_axis
@@ -176,12 +172,11 @@ class MinMaxObserver(FollowsData):
         self.max_val = self.max_val.new_full(shape, -MOST, dtype=torch.float32)
         self._has_seen = False
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
         if is_empty(x):
             return x
-        low, high = self.extremes(x.detach())
+        low, high = self.extremes(x.detach())  # rather than under no_grad, which torch.export cannot save
         least, most = self.min_val, self.max_val
         if low.shape == least.shape:
             new = least > most  # the range of nothing, whoever wrote it
@@ -196,7 +191,6 @@ class MinMaxObserver(FollowsData):
         self.set_range(low, high)
         return x
 
-    @torch.no_grad()
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero_point): float32 (float64 of float64 data) and int32, [] or one for each range."""
         if self.is_new():

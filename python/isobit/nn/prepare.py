@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._explain import check_kinds
 from ._fake_quantizer import FakeQuantizer, check_module
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
@@ -52,18 +53,19 @@ def prepare(
     configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
     pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
     check_module("prepare", module)
-    kinds: list[tuple[_Types, Any, list[Any]]] = [
-        (_LINEAR, FakeQuantizedLinear, [weight, activation]),
-        (_EMBEDDING, FakeQuantizedEmbedding, [embedding]),
+    check_kinds("prepare", "b", exact=exact, inplace=inplace)
+    kinds: list[tuple[_Types, Any, dict[str, Any]]] = [
+        (_LINEAR, FakeQuantizedLinear, {"weight": weight, "activation": activation}),
+        (_EMBEDDING, FakeQuantizedEmbedding, {"embedding": embedding}),
     ]
-    kinds = [kind for kind in kinds if any(given is not None for given in kind[2])]
+    kinds = [kind for kind in kinds if any(given is not None for given in kind[2].values())]
     if not kinds:
         raise ValueError("prepare: weight, activation and embedding are all None; want one of them")
     found: list[tuple[str, Any, list[FakeQuantizer | None]]] = []
     for name, layer in module.named_modules():
         for types, becomes, by in kinds:
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
-                found.append((name, becomes, _fakes_of(layer, *by)))
+                found.append((name, becomes, _fakes_of(layer, by)))
     if not found:
         raise ValueError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
     module = module if inplace else copy.deepcopy(module)
@@ -76,27 +78,28 @@ def prepare(
     return module
 
 
-def _fakes_of(layer: torch.nn.Module, weight: Any, *activation: Any) -> list[FakeQuantizer | None]:
+def _fakes_of(layer: torch.nn.Module, by: dict[str, Any]) -> list[FakeQuantizer | None]:
     parameter: torch.Tensor = layer.weight  # type: ignore[assignment]
-    made = [_made(weight, parameter.shape), *(_made(given, None) for given in activation)]
+    made = [_made(name, given, None if name == "activation" else parameter.shape) for name, given in by.items()]
     return [None if by is None else by.to(parameter.device).train(layer.training) for by in made]
 
 
-def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
-    """A fake-quantizer for a layer; shape: that of what it quantizes, where it is known."""
+def _made(name: str, given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
+    """A fake-quantizer for a layer by this argument; shape: that of what it quantizes, where it is known."""
     if given is None:
         return None
     if isinstance(given, torch.nn.Module):
-        raise TypeError(f"prepare: a {type(given).__name__} is one module; want what makes one for each layer")
+        raise TypeError(f"prepare: {name} is one {type(given).__name__}; want what makes one for each layer")
     if callable(given):
         made: Any = given()
     elif isinstance(given, Mapping) or hasattr(given, "dtype"):
         made = FakeQuantize.from_config(given, shape=shape)
     else:
-        kind = type(given).__name__
-        raise TypeError(f"prepare: got a {kind}; want {WANTED}, a dict of their fields, or a constructor")
+        raise TypeError(
+            f"prepare: {name} is a {type(given).__name__}; want {WANTED}, a dict of their fields, or a constructor"
+        )
     if not isinstance(made, FakeQuantizer):
-        raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want LearnableFakeQuantize or FakeQuantize")
+        raise TypeError(f"prepare: {name} makes a {type(made).__name__}; want LearnableFakeQuantize or FakeQuantize")
     if shape is not None:
         made.expect(shape)
     return made

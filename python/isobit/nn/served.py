@@ -246,3 +246,6 @@ class ServedFakeQuantizedEmbedding(torch.nn.Module):
             return self.weight.rows(input)
         except IndexError:
             raise IndexError(f"{owner}: input has an index out of range; want 0 to {self.num_embeddings - 1}") from None
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}"

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from ..ops.matmul import FLOATS
-from ._scheme import Grouping, code_type
+from .._explain import FLOATS, check_kinds
+from ._grouping import Grouping
+from ._scheme import code_type
 from .observers import MinMaxObserver, MovingAverageMinMaxObserver
 
 # torchao's fields, and what they are where they are not given.
@@ -40,8 +41,8 @@ _GRANULARITIES = {
     "perrow": lambda g: _rows(getattr(g, "dim", -1)),
     "peraxis": lambda g: Grouping("per_channel", g.axis),
     "perchannel": lambda g: Grouping("per_channel", 0),
-    "pergroup": lambda g: Grouping.of(None, g.group_size, None),
-    "perblock": lambda g: Grouping.of(None, None, g.block_size),
+    "pergroup": lambda g: Grouping.of("from_config", None, g.group_size, None),
+    "perblock": lambda g: Grouping.of("from_config", None, None, g.block_size),
 }
 
 
@@ -67,6 +68,9 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"from_config: {', '.join(sorted(unknown))}; want {', '.join(_DEFAULTS)}")
     fields |= keywords
+    check_kinds("from_config", "b", is_dynamic=fields["is_dynamic"], range_learning=fields["range_learning"])
+    check_kinds("from_config", "b?", is_symmetric=fields["is_symmetric"])
+    check_kinds("from_config", "f?", eps=fields["eps"])
     for name in ("hp_value_lb", "hp_value_ub"):
         if fields[name] is not None:
             raise ValueError(f"from_config: {name} is {fields[name]}; want None")
@@ -85,7 +89,7 @@ def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, A
     """FakeQuantize's arguments."""
     kept, _, _ = code_type("from_config", fields["dtype"])
     symmetric = _symmetric(fields)
-    dynamic = bool(fields["is_dynamic"])
+    dynamic = fields["is_dynamic"]
     return {
         # torchao's static parameters are those of the first batch: an average that never moves
         "observer": MinMaxObserver if dynamic else MovingAverageMinMaxObserver.with_args(averaging_constant=0.0),
@@ -133,7 +137,7 @@ def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, An
 def _symmetric(fields: dict[str, Any]) -> bool:
     mapping, symmetric = fields["mapping_type"], fields["is_symmetric"]
     if mapping is None:
-        return symmetric is None or bool(symmetric)
+        return symmetric is None or symmetric
     if symmetric is not None:
         raise ValueError("from_config: want one of mapping_type and is_symmetric, not both")
     name = getattr(mapping, "name", str(mapping)).upper()
@@ -148,7 +152,7 @@ def _grouping(granularity: Any, group_size: int | None) -> Grouping:
     if group_size is not None:
         if granularity is not None and name != "pergroup":
             raise ValueError(f"from_config: group_size is {group_size}, and granularity {granularity}; want one")
-        return Grouping.of(None, group_size, None)
+        return Grouping.of("from_config", None, group_size, None)
     if name not in _GRANULARITIES or (isinstance(granularity, str) and name in ("pergroup", "perblock", "peraxis")):
         raise ValueError(
             f"from_config: granularity is {granularity!r}; want 'per_tensor', 'per_token', 'per_channel', group_size, "

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
-from .._explain import check_dense, check_device
+from .._explain import check_dense, check_device, check_floats
 from .._gradient import rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
@@ -92,7 +92,6 @@ _fast = _OP.fast
 
 
 KINDS = (Tensor, torch.nn.Parameter)
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def is_eager() -> bool:
@@ -160,8 +159,7 @@ def _check(op: str, **named: Tensor) -> None:
     check_device(op, second, y, first, x.device)
     if x.dtype != y.dtype:
         raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
-    if not x.is_floating_point():
-        raise ValueError(f"{op}: {first} is {x.dtype}; want one of {', '.join(map(str, FLOATS))}")
+    check_floats(op, **{first: x})
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -304,6 +302,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None:
         check_device("linear", "bias", bias, "input", input.device)
+        check_floats("linear", bias=bias)
         if bias.shape != weight.shape[:-1]:
             raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
     row = bias if bias is None or bias.dim() == 1 else bias.reshape(1)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, check_device
+from .._explain import check_dense, check_device, check_floats
 from .._gradient import no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
-from .matmul import FLOATS, KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
+from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
 from .qparams import quantize_per_token_dynamic
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
@@ -165,13 +165,6 @@ def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor
     return dequantize_per_token(codes, scale, None, _LOW, _HIGH, torch.int8, dtype)
 
 
-def _check_floats(input: Tensor, **others: Tensor) -> None:
-    for name, t in {"input": input, **others}.items():
-        if t.dtype not in FLOATS:
-            raise ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
-        check_device("quantized_linear", name, t, "input", input.device)
-
-
 def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """A linear layer for quantization-aware training: ``input`` [..., K], ``weight`` [N, K], ``bias`` [N].
 
@@ -180,16 +173,16 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     model and the served one give the same bits. The result is [..., N] in input's dtype. The gradient is
     the straight-through estimate, with x (input) and w (weight) as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``. ``out`` takes a copy of the result."""
-    check_tensors("quantized_linear", input=input, weight=weight)
-    _check_floats(input, weight=weight)
+    named = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
+    check_tensors("quantized_linear", **named)
+    check_floats("quantized_linear", **named)
+    for name, t in named.items():
+        check_device("quantized_linear", name, t, "input", input.device)
     if weight.dim() != 2 or input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(weight.shape)}; want [N, {input.shape[-1]}]"
         raise ValueError(f"quantized_linear: weight has shape {shapes}, of input's last extent")
-    if bias is not None:
-        check_dense("quantized_linear", bias=bias)
-        _check_floats(input, bias=bias)
-        if bias.shape != weight.shape[:1]:
-            raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
     if not is_dynamo_compiling() and (is_traced() or not wants_derivative(input, weight, bias)):

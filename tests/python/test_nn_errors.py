@@ -1,0 +1,119 @@
+"""What isobit.nn refuses: a sentence that names the argument, and nothing is seen or changed."""
+
+import copy
+
+import pytest
+import torch
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedEmbedding,
+    FakeQuantizedLinear,
+    HistogramObserver,
+    LearnableFakeQuantize,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MSEObserver,
+    ServedLinear,
+    SpatialTransformer,
+    WeightOnlyLinear,
+    convert,
+    prepare,
+)
+from kit import draw
+
+INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    (torch.arange(6), torch.ones(3, dtype=torch.complex64), torch.ones([1] * 9), None),
+    ids=lambda v: getattr(v, "dtype", v),
+)
+@pytest.mark.parametrize(
+    "made",
+    (
+        LearnableFakeQuantize,
+        lambda: LearnableFakeQuantize(start="min_max"),
+        FakeQuantize,
+        lambda: FakeQuantize(HistogramObserver),
+        MinMaxObserver,
+        HistogramObserver,
+        lambda: FakeQuantizedLinear(6, 2, activation_fake_quantizer=FakeQuantize()),
+    ),
+)  # fmt: skip
+def test_what_a_module_refuses_it_has_not_seen(made, bad):
+    module = made()
+    before = copy.deepcopy(module.state_dict())
+    with pytest.raises((TypeError, ValueError), match=rf"^{type(module).__name__}: input (is|has|must be) "):
+        module(bad)
+    after = module.state_dict()
+    assert all(torch.equal(v, after[k]) for k, v in before.items())
+
+
+WARP = SpatialTransformer(torch.nn.Flatten())
+BATCHED = SpatialTransformer(torch.nn.Unflatten(0, (1, 2)))
+
+
+def table():
+    return convert(prepare(torch.nn.Embedding(4, 3), embedding=INT8))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    (
+        (TypeError, "observer is a NoneType", lambda: FakeQuantize(None)),
+        (TypeError, "observer is a MinMaxObserver; want a class", lambda: FakeQuantize(MinMaxObserver())),
+        (TypeError, "config is a str", lambda: FakeQuantize.from_config("int8")),
+        (ValueError, "eps is -1.0", lambda: MinMaxObserver(eps=-1.0)),
+        (ValueError, "averaging_constant is 2.0", lambda: MovingAverageMinMaxObserver(2.0)),
+        (ValueError, "averaging_constant is nan", lambda: MovingAverageMinMaxObserver(float("nan"))),
+        (TypeError, "weight_fake_quantizer is None", lambda: FakeQuantizedEmbedding(3, 4, weight_fake_quantizer=None)),
+        (TypeError, "weight_fake_quantizer is a ReLU", lambda: FakeQuantizedLinear(3, 4, weight_fake_quantizer=torch.nn.ReLU())),
+        (ValueError, r"shape \[3, 4\] has scales of shape \[4\]; want \[5\]", lambda: LearnableFakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
+        (TypeError, "convert: module must be a torch.nn.Module", lambda: convert(None)),
+        (TypeError, "prepare: module must be a torch.nn.Module", lambda: prepare(None, weight=INT8)),
+        (TypeError, "MinMaxObserver: eps must be a float", lambda: MinMaxObserver(eps="a")),
+        (ValueError, "MinMaxObserver: eps is inf", lambda: MinMaxObserver(eps=float("inf"))),
+        (TypeError, "MinMaxObserver: group_size must be an int", lambda: MinMaxObserver(group_size=2.5)),
+        (TypeError, "MinMaxObserver: quant_max must be an int", lambda: MinMaxObserver(quant_max=True)),
+        (TypeError, "MinMaxObserver: is_dynamic must be a bool", lambda: MinMaxObserver(is_dynamic="no")),
+        (ValueError, "MinMaxObserver: scale_dtype is torch.int8", lambda: MinMaxObserver(scale_dtype=torch.int8)),
+        (ValueError, "MinMaxObserver: rounding is 'x'", lambda: MinMaxObserver(rounding="x")),
+        (TypeError, "averaging_constant must be a float", lambda: MovingAverageMinMaxObserver("a")),
+        (ValueError, "LearnableFakeQuantize: rounding is 'x'", lambda: LearnableFakeQuantize(rounding="x")),
+        (ValueError, "LearnableFakeQuantize: eps is nan", lambda: LearnableFakeQuantize(eps=float("nan"))),
+        (ValueError, "LearnableFakeQuantize: group_size is 0; want", lambda: LearnableFakeQuantize(group_size=0, shape=[4])),
+        (TypeError, "from_config: group_size must be an int, not 1.5", lambda: FakeQuantize.from_config(dtype="int4", group_size=1.5)),
+        (TypeError, "from_config: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize.from_config(INT8, is_dynamic="no")),
+        (ValueError, "WeightOnlyLinear: codes is torch.float32; want", lambda: WeightOnlyLinear(4, 4, codes=torch.float32)),
+        (TypeError, "WeightOnlyLinear: symmetric must be a bool", lambda: WeightOnlyLinear(4, 4, symmetric=1)),
+        (TypeError, "FakeQuantizedLinear: exact must be a bool", lambda: FakeQuantizedLinear(4, 4, exact="no")),
+        (TypeError, "prepare: exact must be a bool", lambda: prepare(torch.nn.Linear(4, 4), INT8, exact="no")),
+        (TypeError, "convert: inplace must be a bool", lambda: convert(torch.nn.ReLU(), "yes")),
+        (TypeError, "HistogramObserver: bins must be an int, not 2.5", lambda: HistogramObserver(2.5)),
+        (ValueError, "HistogramObserver: bins is 0; want at least 1", lambda: HistogramObserver(0)),
+        (TypeError, "ServedLinear: weight_codes must be a Tensor, not list", lambda: ServedLinear([1], draw(1))),
+        (ValueError, r"ServedLinear: weight_codes has shape \[3\]; want \[N, K\]", lambda: ServedLinear(draw(3).to(torch.int8), draw(1))),
+        (TypeError, "MSEObserver: steps must be an int", lambda: MSEObserver(steps=1.5)),
+        (TypeError, "SpatialTransformer: size must be", lambda: SpatialTransformer(torch.nn.Identity(), 7)),
+        (ValueError, r"size is \(1,\); want a height", lambda: SpatialTransformer(torch.nn.Identity(), (1,))),
+        (ValueError, r"SpatialTransformer: input has shape \[2, 3\]", lambda: SpatialTransformer(torch.nn.Identity())(draw(2, 3))),
+        (ValueError, r"localisation gives shape \[1, 27\] for an input of \[1, 3, 3, 3\]; want \[1, 6\] or", lambda: WARP(draw(1, 3, 3, 3))),
+        (ValueError, r"localisation gives shape \[1, 2, 1, 2, 3\] for an input of \[2, 1, 2, 3\]; want \[2, 6\] or", lambda: BATCHED(draw(2, 1, 2, 3))),
+        (TypeError, "FakeQuantizedLinear: input must be a Tensor", lambda: FakeQuantizedLinear(2, 2)(None)),
+        (TypeError, "FakeQuantizedEmbedding: input must be a Tensor, not list", lambda: table()([1])),
+        (ValueError, "FakeQuantizedEmbedding: input is torch.float32; want one of torch.int32", lambda: table()(draw(2))),
+        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([4]))),
+        (IndexError, "FakeQuantizedEmbedding: input has an index out of range; want 0 to 3", lambda: table()(torch.tensor([-1]))),
+    ),
+)  # fmt: skip
+def test_modules_name_what_is_wrong(error, message, call):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_layer_names_the_input_that_does_not_fit():
+    layer = prepare(torch.nn.Linear(8, 5), INT8)
+    for shape in ((3, 7), ()):
+        with pytest.raises(ValueError, match=r"FakeQuantizedLinear: input has shape .*; want \[..., 8\]"):
+            layer(draw(*shape))
