@@ -30,10 +30,7 @@ def is_at_odd_address(t: torch.Tensor) -> bool:
     return t.data_ptr() % t.element_size() != 0
 
 
-def at_even_addresses(inputs: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An op's arguments with copies of what lies at odd addresses, but of what is written."""
-    even = (
-        a.clone() if isinstance(a, torch.Tensor) and not item.written and is_at_odd_address(a) else a
-        for item, a in zip(inputs, args, strict=False)
-    )
-    return (*even, *args[len(inputs) :])
+def at_even_addresses(args: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """An op's arguments, whose first `count` are its inputs, with copies of inputs that lie at odd addresses."""
+    even = (a.clone() if isinstance(a, torch.Tensor) and is_at_odd_address(a) else a for a in args[:count])
+    return (*even, *args[count:])

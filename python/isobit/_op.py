@@ -106,7 +106,13 @@ class Op:
         except ValueError as error:
             if "not a multiple of its element size" not in str(error):
                 raise
-        return self._speaking(self.run, at_even_addresses(self.signature.inputs, args))
+        inputs = self.signature.inputs
+        even = at_even_addresses(args, len(inputs))
+        y = self._speaking(self.run, even)
+        for item, a, copied in zip(inputs, args, even, strict=False):
+            if item.written and a is not copied:
+                a.copy_(copied)
+        return y
 
     def _speaking(self, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         try:

@@ -307,3 +307,11 @@ def test_tensors_at_odd_addresses():
         out = at_odd_address(torch.zeros(6, 8))
         assert f(out) is out
         assert_same(out, f(None))
+    weight = draw(5, 8) * 9
+    odd, even = at_odd_address(weight), weight.clone()
+    for treat in (
+        lambda t: isobit.embedding_renorm_(t, indices, 2.0),
+        lambda t: isobit.embedding(indices, t, max_norm=1.0),
+    ):
+        assert_same(treat(odd), treat(even))
+        assert_same(odd, even)
