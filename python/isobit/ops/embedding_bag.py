@@ -55,8 +55,6 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
     indices, offsets, factors, weight, chosen = ctx.saved_tensors
     grad = of_factors = None
-    if grad_output is None:
-        return (None,) * 11
     if ctx.needs_input_grad[0]:
         attributes = (ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq)
         if ctx.sparse:
