@@ -35,12 +35,14 @@ const dividedAtOnce = 32
 
 func divideBy[C Compute](run func(from *byte, n int, by, to *byte)) RowDivision {
 	return func(out, row Span, n, count int64, s *Scratch) {
-		whole, by := n&^(dividedAtOnce-1), C(count)
+		whole := n &^ (dividedAtOnce - 1)
 		if !out.Contiguous() || !row.Contiguous() {
 			whole = 0
 		}
 		if whole > 0 {
-			run((*byte)(row.P), int(whole), (*byte)(unsafe.Pointer(&by)), (*byte)(out.P))
+			by := BlockOf[C](s, 0, 1) // a variable would be allocated
+			by[0] = C(count)
+			run((*byte)(row.P), int(whole), (*byte)(unsafe.Pointer(&by[0])), (*byte)(out.P))
 		}
 		if whole < n {
 			divideRowGo[C](out.At(whole), row.At(whole), n-whole, count, s)

@@ -68,7 +68,7 @@ func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) 
 	for c := range s.channels {
 		clear(unsafe.Slice((*byte)(unsafe.Add(out.Channel(int64(c)), s.band.First*size)), s.band.Pixels*size))
 	}
-	part := *s
+	whole, sums := s.band, s.pixels
 	direct := s.channels <= maxQuad && size == int64(unsafe.Sizeof(C(0))) // and so of C
 	s.eachTile(1, func(number int64) {
 		first := number * tile
@@ -76,9 +76,9 @@ func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) 
 			s.storeTile(out, first)
 			return
 		}
-		part.band = GridBand{s.band.First + first, min(tile, s.band.Pixels-first)}
-		part.pixels = unsafe.Pointer(s.sum(0, first))
-		store(&part)
+		s.band, s.pixels = GridBand{whole.First + first, min(tile, whole.Pixels-first)}, unsafe.Pointer(s.sum(0, first))
+		store(s)
+		s.band, s.pixels = whole, sums
 	})
 }
 

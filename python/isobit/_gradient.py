@@ -29,9 +29,22 @@ def kept(ctx: Any) -> Sequence[Any]:
 
 
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
-    """save_for_forward, which takes its time, where there may be dual tensors."""
+    """save_for_forward, which takes its time, where there may be dual tensors. There the jvp has None for a tangent
+    that is absent, not zeros, whose products with infinities are NaN; the backward wants `given`."""
     if forward_ad._current_level >= 0:
         ctx.save_for_forward(*tensors)
+        ctx.set_materialize_grads(False)
+
+
+def given(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward that gives nothing where nothing comes."""
+
+    def or_nothing(ctx: Any, *grads: Any) -> Any:
+        if all(g is None for g in grads):
+            return (None,) * len(ctx.needs_input_grad)
+        return backward(ctx, *grads)
+
+    return or_nothing
 
 
 def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:

@@ -19,7 +19,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import _C
 from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, renamed, spell
-from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
+from ._gradient import ONCE, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses
 from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
@@ -249,7 +249,7 @@ class Op:
             return y
 
         rules = {
-            "backward": staticmethod(backward if again else once(self.name, backward, second)),
+            "backward": staticmethod(given(backward if again else once(self.name, backward, second))),
             "jvp": staticmethod(jvp or self.no_tangents),
         }
         if jvp is not None:
@@ -264,7 +264,8 @@ class Op:
             generate_vmap_rule=True,
             **rules,
         )
-        torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
+        name, rule = f"isobit::{self.name}", given(backward)
+        torch.library.register_autograd(name, rule, setup_context=setup_context, lib=LIBRARY)
 
     def linear(self, adjoint: Callable[..., torch.Tensor]) -> None:
         """Gives an op that is linear in its first argument derivatives of every order, in forward mode, too.

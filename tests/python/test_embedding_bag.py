@@ -163,6 +163,19 @@ def test_bags_of_a_nested_tensor():
     )
     with pytest.raises(ValueError, match="want per_sample_weights nested, too"):
         isobit.embedding_bag(input, weight, mode="sum", per_sample_weights=draw(5))
+    jagged = torch.nested.nested_tensor_from_jagged
+    values, starts = torch.tensor([1, 5, 2, 7]), torch.tensor([0, 3, 4])
+    other, gaps = torch.tensor([0, 1, 4]), torch.tensor([1, 1])
+    with pytest.raises(ValueError, match="input is nested with gaps between its rows"):
+        isobit.embedding_bag(jagged(values, starts, gaps), weight)
+    with pytest.raises(ValueError, match="offsets were given, and input is nested"):
+        isobit.embedding_bag(jagged(values, starts), weight, starts)
+    with pytest.raises(ValueError, match="input is nested, of 3 dimensions"):
+        isobit.embedding_bag(jagged(values[:, None].expand(4, 2), starts), weight)
+    for offsets, lengths, message in ((other, None, "rows as long as those of input"), (starts, gaps, "with gaps")):
+        factors = jagged(draw(4), offsets, lengths)
+        with pytest.raises(ValueError, match=f"per_sample_weights is nested.*{message}"):
+            isobit.embedding_bag(jagged(values, starts), weight, mode="sum", per_sample_weights=factors)
 
 
 def test_vmap_over_indices():

@@ -283,6 +283,44 @@ def test_tangents_are_rounded_once(dtype, wide):
     torch.testing.assert_close(tangent, want.to(dtype), rtol=torch.finfo(dtype).eps, atol=2e-5)
 
 
+class Nothing(torch.autograd.Function):
+    """The same, without a gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def test_a_tangent_that_is_absent_has_no_term():
+    """Zeros in its place, times an infinity, would make NaN of the other tangent."""
+    inf = torch.full((2, 3, 3), math.inf)
+    image, batch = inf[None], draw(4, 1, 3, 3)
+    for f, x, want in (
+        (lambda t: isobit.grid_sample(t, torch.zeros(1, 1, 2, 2)), image, torch.ones(1, 2, 1, 2)),
+        (lambda t: isobit.matmul(t, torch.ones(3, 4)), inf[0], torch.full((3, 4), 3.0)),
+        (lambda t: isobit.matmul(t, torch.ones(4, 1, 3, 4)), inf, torch.full((4, 2, 3, 4), 3.0)),
+        (lambda t: isobit.linear(t, torch.ones(4, 3)), inf, torch.full((2, 3, 4), 3.0)),
+    ):
+        assert_same(torch.func.jvp(f, (x,), (torch.ones_like(x),))[1], want)
+        assert_same(torch.vmap(lambda t, f=f, x=x: torch.func.jvp(f, (x,), (t,))[1])(torch.ones(1, *x.shape))[0], want)
+    weight, theta = draw(5, 2), draw(1, 2, 3)
+    with torch.autograd.forward_ad.dual_level():
+        for f, x in (
+            (lambda t: isobit.grid_sample(t, torch.zeros(1, 1, 2, 2)), draw(1, 2, 3, 3)),
+            (lambda t: isobit.matmul(t, batch), draw(2, 3, 3)),
+            (lambda t: isobit.linear(t, weight), draw(3, 2)),
+            (lambda t: isobit.embedding(torch.tensor([1, 2]), t), weight),
+            (lambda t: isobit.embedding_bag(torch.tensor([[1, 2]]), t), weight),
+            (lambda t: isobit.affine_grid(t, [1, 1, 2, 2]), theta),
+        ):
+            leaf = x.clone().requires_grad_()
+            assert torch.autograd.grad(Nothing.apply(f(leaf)).sum(), leaf, allow_unused=True) == (None,)
+
+
 @pytest.mark.parametrize("channels", (False, True))
 def test_second_of_fake_quantize(channels):
     """As torch's, but for signs of zeros: the straight-through gradient is linear in the upstream one. So

@@ -146,6 +146,26 @@ def test_out_that_plans_do_not_write_as_it_lies():
             fake(X.to(device), S.to(device), out=torch.empty(1, 4, device=device).expand(3, 4))
 
 
+def test_out_of_negative_views():
+    """As without out=, and as torch's functions take them."""
+    image, grid, theta, weight = (
+        torch._neg_view(draw(*shape)) for shape in ((1, 2, 3, 4), (1, 2, 2, 2), (1, 2, 3), (5, 4))
+    )
+    for f in (
+        lambda **out: fake(torch._neg_view(X), S, **out),
+        lambda **out: isobit.quantize_per_tensor(torch._neg_view(X), 0.5, None, -8, 7, torch.int8, **out),
+        lambda **out: isobit.grid_sample(image, grid, **out),
+        lambda **out: isobit.affine_grid(theta, [1, 1, 2, 2], **out),
+        lambda **out: isobit.embedding(torch.tensor([3, 1]), weight, **out),
+        lambda **out: isobit.embedding(torch.tensor([3, 1]), weight, max_norm=9.0, **out),
+        lambda **out: isobit.matmul(torch._neg_view(X), X.t(), **out),
+    ):
+        want = f()
+        out = torch.zeros_like(want)
+        assert f(out=out) is out
+        assert_same(out, want)
+
+
 def test_out_for_codes_of_what_wants_a_gradient():
     """Integers carry none, with out= as without: so torch's argmax(x, out=) takes any x."""
     x, s, out = X.clone().requires_grad_(), S.clone().requires_grad_(), torch.empty(3, 4, dtype=torch.int8)

@@ -55,8 +55,6 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
     indices, offsets, factors, weight, chosen = ctx.saved_tensors
     grad = of_factors = None
-    if grad_output is None:
-        return (None,) * 11
     if ctx.needs_input_grad[0]:
         attributes = (ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq)
         if ctx.sparse:
@@ -139,7 +137,7 @@ def embedding_bag(
             if results is not NotImplemented:  # else something is wrong, or a case for torch's dispatcher
                 return results[0]
     if isinstance(input, Tensor) and input.layout == torch.jagged:
-        input, offsets, per_sample_weights = _unnested(input, per_sample_weights)
+        input, offsets, per_sample_weights = _unnested(input, offsets, per_sample_weights)
         include_last_offset = True
     check_dense("embedding_bag", input=input, weight=weight)
     bags = _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
@@ -163,12 +161,26 @@ def embedding_bag(
     return y
 
 
-def _unnested(input: Any, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _unnested(input: Any, offsets: Any, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
-    if factors is not None and not factors.is_nested:
-        raise ValueError("embedding_bag: input is nested; want per_sample_weights nested, too")
-    values = None if factors is None else factors.values().reshape(-1)
-    return input.values().reshape(-1), input.offsets(), values
+    if offsets is not None:
+        raise ValueError("embedding_bag: offsets were given, and input is nested, whose rows are the bags")
+    if input.dim() != 2:
+        raise ValueError(
+            f"embedding_bag: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags"
+        )
+    nested = {"input": input} if factors is None else {"input": input, "per_sample_weights": factors}
+    for name, t in nested.items():
+        if getattr(t, "layout", None) != torch.jagged:
+            raise ValueError(f"embedding_bag: input is nested; want {name} nested, too, in the jagged layout")
+        if t.lengths() is not None:
+            raise ValueError(f"embedding_bag: {name} is nested with gaps between its rows; want it contiguous")
+    starts, values = input.offsets(), None
+    if factors is not None:
+        other, values = nested["per_sample_weights"].offsets(), factors.values()
+        if other is not starts and not is_dynamo_compiling() and not torch.equal(other, starts):
+            raise ValueError("embedding_bag: per_sample_weights is nested; want rows as long as those of input")
+    return input.values(), starts, values
 
 
 def _check(

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import rounded, save_for_jvp, wide_for
+from .._gradient import given, rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_known, is_traced, wants_derivative
@@ -237,6 +237,7 @@ class _Broadcast(torch.autograd.Function):
         save_for_jvp(ctx, *inputs)
 
     @staticmethod
+    @given
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
         grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
