@@ -7,6 +7,7 @@ from collections.abc import Callable
 import isobit
 import torch
 from case import Case, gradients
+from cases import decomposed
 from scatter_cases import grid_gradients, rotations
 from torch import Tensor
 from torch.nn import functional
@@ -68,6 +69,23 @@ def learned_case(layout: str, per: str) -> Case:
     return Case(name, 3 * moved, 2 * moved, *(gradients(f, (x, s, z), dy) for f in calls), allocates="both")
 
 
+def permuted_case(op: str, shape: tuple[int, ...]) -> Case:
+    """Codes or images [N, C, H, W], permuted to [N, H, W, C]; PyTorch's result is made contiguous, as isobit's is."""
+    count = shape[1]
+    s, z = torch.rand(count) * 0.05 + 0.01, torch.zeros(count, dtype=torch.int32)
+    x = torch.randn(shape).permute(0, 2, 3, 1)
+    name = f"{op}_per_channel of permuted {'x'.join(map(str, shape))}"
+    if op == "dequantize":
+        q = torch.randint(-128, 128, shape, dtype=torch.int8).permute(0, 2, 3, 1)
+        call = lambda: isobit.dequantize_per_channel(q, s, z, 3, -128, 127, torch.int8)  # noqa: E731
+        theirs = decomposed.dequantize_per_channel
+        eager = lambda: theirs(q, s, z, 3, -128, 127, torch.int8).contiguous()  # noqa: E731
+        return Case(name, q.nbytes, 4 * q.numel(), call, eager, allocates="both")
+    ours = lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 3, -128, 127)  # noqa: E731
+    eager = lambda: torch.fake_quantize_per_channel_affine(x, s, z, 3, -128, 127).contiguous()  # noqa: E731
+    return Case(name, x.nbytes, x.nbytes, ours, eager, allocates="both")
+
+
 def sampled_case(layout: str) -> Case:
     """grid_sample's gradients of images and grid."""
     x, dy = (make(SAMPLED) for make in LAYOUTS[layout])
@@ -93,6 +111,14 @@ def embedded_case(layout: str) -> Case:
 def layout_cases() -> list[Callable[[], Case]]:
     learned = [lambda n=n, per=per: learned_case(n, per) for per in ("channel", "tensor") for n in LAYOUTS]
     sampled = [lambda n=n: sampled_case(n) for n in LAYOUTS]
+    permuted = [
+        lambda o=o, s=s: permuted_case(o, s)
+        for o in ("dequantize", "fake_quantize")
+        for s in ((8, 64, 56, 56), (8, 3, 224, 224))
+    ]
     return (
-        learned + sampled + [lambda n=n: embedded_case(n) for n in LAYOUTS if n != "channels last" and n != "cropped"]
+        learned
+        + permuted
+        + sampled
+        + [lambda n=n: embedded_case(n) for n in LAYOUTS if n != "channels last" and n != "cropped"]
     )

@@ -52,6 +52,14 @@ def float_case(m: int, k: int, n: int, dtype: torch.dtype, backward: bool = Fals
     )
 
 
+def batch_case(batch: int, m: int, k: int, n: int, dtype: torch.dtype) -> Case:
+    """Products of small matrices."""
+    x, other = torch.randn(batch, m, k).to(dtype), torch.randn(batch, k, n).to(dtype)
+    name = f"matmul {batch} of {m}x{k}x{n} {dtype}".replace("torch.", "")
+    calls = [lambda: isobit.matmul(x, other), lambda: torch.matmul(x, other)]
+    return Case(name, x.nbytes + other.nbytes, batch * m * n * x.element_size(), *calls, allocates="both")
+
+
 def linear_cases() -> list[Callable[[], Case]]:
     f32, bf16 = torch.float32, torch.bfloat16
     rows = (1, 4, 16, 128)
@@ -59,6 +67,7 @@ def linear_cases() -> list[Callable[[], Case]]:
     return [
         *(lambda s=s, d=d: float_case(*s, d) for s in shapes for d in (f32, torch.float64, bf16)),
         lambda: float_case(512, 512, 512, f32, True),
+        *(lambda s=s, d=d: batch_case(1000, s, s, s, d) for s in (4, 8, 16) for d in (f32, bf16)),
         *(lambda m=m, d=d: quantized_case(m, 4096, 4096, d) for m in rows for d in (f32, bf16)),
         *(
             lambda m=m, d=d, c=c: weight_only_case(m, 4096, 4096, d, c)

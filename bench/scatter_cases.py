@@ -108,6 +108,20 @@ def grid_case(
     return Case(name, x.nbytes + grid.nbytes + dy.nbytes, x.nbytes + grid.nbytes, *calls, allocates="both")
 
 
+def points_case(shape: tuple[int, ...], points: int, backward: bool) -> Case:
+    """Some points of each image of a batch, anywhere in it."""
+    x = torch.randn(shape).requires_grad_(backward)
+    grid = (torch.rand(shape[0], 1, points, 2) * 2 - 1).requires_grad_(backward)
+    dy = torch.randn(*shape[:2], 1, points)
+    name = f"grid_sample {'backward' if backward else 'forward'} {'x'.join(map(str, shape))} at {points} points float32"
+    functions = (isobit.grid_sample, functional.grid_sample)
+    if not backward:
+        calls = [lambda f=f: f(x, grid, align_corners=False) for f in functions]
+        return Case(name, grid.nbytes + 4 * dy.nbytes, dy.nbytes, *calls, allocates="both")
+    calls = [grid_gradients(f, x, grid, dy) for f in functions]
+    return Case(name, grid.nbytes + 5 * dy.nbytes, x.nbytes + grid.nbytes, *calls, allocates="both")
+
+
 def second_case(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, mode: str = "bilinear") -> Case:
     """Forward, both gradients, and the gradients of their squares' sum."""
     x = torch.randn(shape).to(dtype).requires_grad_()
@@ -178,6 +192,11 @@ def scatter_cases() -> list[Callable[[], Case]]:
         ),
         *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in both),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
+        *(
+            lambda s=s, n=n, b=b: points_case(s, n, b)
+            for s, n in (((16, 1, 32, 32), 7), ((256, 1, 28, 28), 7), ((32, 1, 28, 28), 100), ((16, 1, 128, 128), 100))
+            for b in both
+        ),
         *(
             lambda s=s, b=b, m=m: grid_case(s, b, mode=m)
             for m in ("bicubic", "nearest")

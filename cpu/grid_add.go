@@ -11,13 +11,13 @@ import (
 // scatterByKernel is GridScatter32 by kernels.
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
 	framed, t := framedOf(k.needs), typeFor(k.needs, k.dtype)
-	start := func(s *GridScatter[float32]) {
+	start := func(s *GridScatter[float32], out Image) {
 		switch {
-		case s.startTouched():
+		case s.startInPlace(out), s.startTouched():
 		case s.g.takes(s.g.Size[0]) && s.channels <= maxQuad:
 			s.enterFrame()
 		default:
-			definition.Start(s)
+			definition.Start(s, out)
 		}
 	}
 	add := func(s *GridScatter[float32], b *GridBlock) {
@@ -55,9 +55,9 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 		}
 	}
 	t := typeFor(k.needs, k.dtype)
-	start := func(s *GridScatter[float64]) {
-		if !s.startTouched() {
-			definition.Start(s)
+	start := func(s *GridScatter[float64], out Image) {
+		if !s.startInPlace(out) && !s.startTouched() {
+			definition.Start(s, out)
 		}
 	}
 	store := func(s *GridScatter[float64], out Image, scratch *Scratch) {

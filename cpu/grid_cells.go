@@ -164,6 +164,7 @@ func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), 
 		}
 	}
 	locate(c.start(), b.N)
+	b.goOn((*byte)(unsafe.Pointer(&c[planePair])), 1, k.lanes, lastAligned)
 	return c
 }
 
@@ -243,9 +244,9 @@ func (k *gridKernel) others() otherKernels {
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	others := k.others()
 	switch {
-	case others.sampleRows(k, b):
+	case b.Joined.Images == 0 && others.sampleRows(k, b):
 		return
-	case k.isShort(b):
+	case k.isShort(b, b.apart(&b.Output, b.Joined.Output)):
 		k.sampleShort(b, definition)
 		return
 	}
@@ -267,9 +268,9 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	case b.Mode == Nearest:
 		b.clearCoords()
 		return
-	case slopesOfRows(k, b):
+	case b.Joined.Images == 0 && slopesOfRows(k, b):
 		return
-	case k.isShort(b):
+	case k.isShort(b, b.apart(&b.Output, b.Joined.Output) || b.apart(&b.GradOutput, b.Joined.GradOutput)):
 		k.gradientShort(b, definition)
 		return
 	}

@@ -172,6 +172,9 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		}
 	}
 	locate(c.start(), b.N)
+	if b.Mode != Bicubic {
+		b.goOn(placesOf[C](c), b.taps(), g.lanes, lastAligned)
+	}
 	return c
 }
 

@@ -11,10 +11,6 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 	if !takesGather[C](s.g, steps) {
 		return false
 	}
-	taps := 1
-	if s.g.Mode == Bilinear {
-		taps = 1 << s.g.Dims
-	}
 	g := cellsFor(k.needs, k.dtype.Compute())
 	c := locateGather[C](g, b, steps, false, along)
 	if s.g.Mode == Bicubic {
@@ -25,7 +21,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 		loadCells[C](g, c, b, b.Second.Coords, false)
 		g.weights[b.Dims-2](c.start(), b.N)
 	}
-	places := placesOf[C](c)
+	places, taps := placesOf[C](c), s.g.taps()
 	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
 		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
 	}

@@ -66,6 +66,7 @@ type GridBlock struct {
 	Channels   int64
 	GradOutput Rows // backward: row c is channel c of the positions
 	Output     Rows // forward: likewise; backward: row a is the gradient of coordinate a
+	Joined     Joined
 	Second     SecondOrder
 	Scratch    *Scratch
 }
@@ -79,6 +80,10 @@ var GridSample = gridRows(byCompute(gridSampleGo[float32], gridSampleGo[float64]
 	})
 
 func gridSampleGo[C Compute](b *GridBlock) {
+	if b.Joined.Images > 0 {
+		b.eachImage(gridSampleGo[C])
+		return
+	}
 	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
 	Locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {

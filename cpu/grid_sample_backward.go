@@ -39,6 +39,10 @@ var (
 )
 
 func gridGradientGo[C Compute](b *GridBlock) {
+	if b.Joined.Images > 0 {
+		b.eachImage(gridGradientGo[C])
+		return
+	}
 	out := BlockOf[C](b.Scratch, tapBlocks, b.N)
 	if b.Mode == Nearest {
 		clear(out)

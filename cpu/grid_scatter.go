@@ -23,6 +23,7 @@ type GridScatter[C Compute] struct {
 	most     int64          // contributions
 	tiles    []uint64       // room for touched
 	touched  []uint64       // where there are few contributions: the tiles of pixels whose sums have begun
+	inPlace  bool           // sums lie where the gradient is stored
 }
 
 // GridBand is a run of an image's pixels, in row-major order.
@@ -89,8 +90,8 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 	return s
 }
 
-// clear begins with sums of +0.
-func (s *GridScatter[C]) clear() {
+// start begins with sums of +0.
+func (s *GridScatter[C]) start(_ Image) {
 	clear(unsafe.Slice((*C)(s.pixels), s.band.Pixels*int64(s.pitch)))
 	clear(s.count)
 }
@@ -103,10 +104,10 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 // GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds
 // g * w to every tap's pixel, for the positions of one block: in the order of
 // positions, then taps; GradOutput's rows start at the scatter's first channel.
-// Store writes the finished sums to the image's gradient; the band is of whole
-// rows.
+// Store writes the finished sums to the image's gradient, which Start was told,
+// too; the band is of whole rows.
 type GridScatterKernel[C Compute] struct {
-	Start func(s *GridScatter[C])
+	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
 }
@@ -118,7 +119,7 @@ var (
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {
-	return GridScatterKernel[C]{(*GridScatter[C]).clear, (*GridScatter[C]).add, (*GridScatter[C]).store}
+	return GridScatterKernel[C]{(*GridScatter[C]).start, (*GridScatter[C]).add, (*GridScatter[C]).store}
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {

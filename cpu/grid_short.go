@@ -3,7 +3,8 @@ package cpu
 import "unsafe"
 
 // Blocks of fewer positions than a vector has, such as a few keypoints of an image: kernels take
-// copies in memory of their own, filled up with zeros, which are the middle of the image.
+// copies in memory of their own, filled up with zeros, which are the middle of the image. So they
+// do of the positions of several images whose rows lie apart.
 
 // shortRows are rows of a vector's positions in such memory, of the type of others.
 func shortRows(s *Scratch, number, lanes int, like Span) Rows {
@@ -20,37 +21,37 @@ func mostShort(b *GridBlock, lanes int) int64 {
 func (k *gridKernel) short(b *GridBlock) *GridBlock {
 	s := &b.Scratch.short
 	*s = *b
-	s.N = k.vector()
+	if s.N = max(b.N, k.vector()); s.N == b.N {
+		return s
+	}
 	rows := shortRows(b.Scratch, 1, s.N, b.Coords[0])
 	for axis := range b.Dims {
 		s.Coords[axis] = rows.Row(int64(axis), 0)
-		fillUp(s.Coords[axis], b.Coords[axis], b.N, s.N)
+		CopyRow(s.Coords[axis], b.Coords[axis], int64(b.N))
+		ZeroRow(s.Coords[axis].At(int64(b.N)), int64(s.N-b.N))
 	}
 	return s
-}
-
-// fillUp copies some elements and clears those behind them.
-func fillUp(to, from Span, n, all int) {
-	CopyRow(to, from, int64(n))
-	ZeroRow(to.At(int64(n)), int64(all-n))
 }
 
 // vector is how many positions a vector of the kernels has.
 func (k *gridKernel) vector() int { return cellsFor(k.needs, k.dtype.Compute()).lanes }
 
-// isShort reports whether a block is one.
-func (k *gridKernel) isShort(b *GridBlock) bool { return b.N < k.vector() && b.Channels > 0 }
+// isShort reports whether kernels take a copy of a block with these rows.
+func (k *gridKernel) isShort(b *GridBlock, apart bool) bool {
+	return (apart || b.N < k.vector()) && b.Channels > 0
+}
 
 // sampleShort is sampleBlock for such a block.
 func (k *gridKernel) sampleShort(b *GridBlock, definition func(*GridBlock)) {
 	s := k.short(b)
 	s.Output = shortRows(b.Scratch, 0, s.N, b.Output.Span)
+	s.Joined.Output = int64(b.Joined.Each) * s.Output.Stride
 	for channel := int64(0); channel < b.Channels; channel += s.Channels {
 		s.Channels = min(b.Channels-channel, mostShort(b, s.N))
 		s.Input.P = b.Input.Channel(channel)
 		k.sampleBlock(s, definition)
 		for c := range s.Channels {
-			CopyRow(b.Output.Row(channel+c, 0), s.Output.Row(c, 0), int64(b.N))
+			b.copyParts(b.Output.Row(channel+c, 0), b.Joined.Output, s.Output.Row(c, 0), s.Joined.Output)
 		}
 	}
 }
@@ -63,12 +64,16 @@ func (k *gridKernel) gradientShort(b *GridBlock, definition func(*GridBlock)) {
 		return
 	}
 	s.GradOutput = shortRows(b.Scratch, 0, s.N, b.GradOutput.Span)
+	s.Joined.GradOutput = int64(b.Joined.Each) * s.GradOutput.Stride
 	for c := range b.Channels {
-		fillUp(s.GradOutput.Row(c, 0), b.GradOutput.Row(c, 0), b.N, s.N)
+		row := s.GradOutput.Row(c, 0)
+		b.copyParts(row, s.Joined.GradOutput, b.GradOutput.Row(c, 0), b.Joined.GradOutput)
+		ZeroRow(row.At(int64(b.N)), int64(s.N-b.N))
 	}
 	s.Output = shortRows(b.Scratch, 1, s.N, b.Output.Span) // over the coordinates, which are read before
+	s.Joined.Output = int64(b.Joined.Each) * s.Output.Stride
 	k.gradientBlock(s, definition)
 	for axis := range int64(b.Dims) {
-		CopyRow(b.Output.Row(axis, 0), s.Output.Row(axis, 0), int64(b.N))
+		b.copyParts(b.Output.Row(axis, 0), b.Joined.Output, s.Output.Row(axis, 0), s.Joined.Output)
 	}
 }

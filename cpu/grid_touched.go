@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// The input's gradient where there are few positions for an image: sums begin where they are
-// needed, a tile of pixels at a time, and elsewhere the gradient is cleared.
+// The input's gradient where there are few positions for an image. Sums begin where they are
+// needed, a tile of pixels at a time, and elsewhere the gradient is cleared; those of a single
+// channel, in the type that they are stored in, lie in the gradient itself.
 
 // fewPixels is the fewest pixels of a band for each tile that may begin, where contributions are few.
 const fewPixels = 64
@@ -16,6 +17,24 @@ var tapsInRow = [...]int64{Bilinear: 2, Nearest: 1, Bicubic: 4}
 
 // tilesOf is how many words note which tiles of so many pixels have begun.
 func tilesOf(pixels int64) int64 { return (pixels + 64*tile - 1) / (64 * tile) }
+
+// framedPixels is the fewest pixels for each position of an image whose sums lie in the gradient
+// although there is a frame for them.
+const framedPixels = 32
+
+// startInPlace begins with sums in the image's gradient, where they can lie there; it reports
+// whether they do.
+func (s *GridScatter[C]) startInPlace(out Image) bool {
+	size := int64(unsafe.Sizeof(C(0)))
+	framed := s.g.takes(s.g.Size[0]) && size == 4 && s.most/4*framedPixels > s.band.Pixels
+	if framed || s.channels != 1 || out.DType.Size() != size || !out.compact(s.g.Size, s.g.Dims) || !takesGather[C](s.g, pixelSteps(s.g)) {
+		return false
+	}
+	s.pixels, s.inPlace = unsafe.Add(out.P, s.band.First*size), true
+	clear(unsafe.Slice((*C)(s.pixels), s.band.Pixels))
+	clear(s.count[:s.band.Pixels])
+	return true
+}
 
 // startTouched begins with no sums, where contributions are few; it reports whether they are.
 func (s *GridScatter[C]) startTouched() bool {
@@ -56,6 +75,8 @@ func (s *GridScatter[C]) beginTile(number int64) {
 // storeTouched clears the image's gradient, and stores the sums that have begun by store.
 func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) {
 	switch {
+	case s.inPlace:
+		return
 	case s.touched == nil:
 		store(s)
 		return

@@ -19,6 +19,9 @@ type MatmulRow struct {
 	Run     func(*MatmulTile)
 	Largest func(m, n int64) (rows, columns, unit int64) // of y, that a tile has at most, and what rows are a multiple of
 	Bytes   func(m, n, k int64) int64                    // of memory that a tile needs
+	// TakesBatch reports whether products of this size are better computed by Batch, many at a time.
+	TakesBatch func(m, n, k int64) bool
+	Batch      func(*MatmulBatch)
 }
 
 // Divide returns the rows and columns of the tiles of m x n products: smaller ones
@@ -55,11 +58,13 @@ const (
 // k ascending of products and sums that are rounded together, from +0; then
 // + bias[n].
 var Matmul = append(matmulDotRows, tableOf(byCompute(
-	MatmulRow{matmul[float32], blocks, noBytes},
-	MatmulRow{matmul[float64], blocks, noBytes},
+	MatmulRow{matmul[float32], blocks, noBytes, noBatch, nil},
+	MatmulRow{matmul[float64], blocks, noBytes, noBatch, nil},
 ), pickMatmul)...)
 
 func blocks(_, _ int64) (rows, columns, unit int64) { return Block, Block, 1 }
+
+func noBatch(_, _, _ int64) bool { return false }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

@@ -12,3 +12,10 @@ var matmulTypes = []matmulType{
 	newMatmulType(AVX2, tensor.F16, 8, matmulAVX2F16, matmulHalfAVX2F16, matmulTurnedAVX2F16, matmulTurnedWideAVX2F16),
 	newMatmulType(AVX2, tensor.F64, 4, matmulAVX2F64, matmulHalfAVX2F64, matmulTurnedAVX2F64, matmulTurnedWideAVX2F64),
 }
+
+var matmulBatches = []matmulBatchKernel{
+	{AVX512, tensor.F32, 16, matmulBatchAVX512F32},
+	{AVX512, tensor.F64, 8, matmulBatchAVX512F64},
+	{AVX2, tensor.F32, 8, matmulBatchAVX2F32},
+	{AVX2, tensor.F64, 4, matmulBatchAVX2F64},
+}

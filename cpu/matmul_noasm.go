@@ -5,4 +5,5 @@ package cpu
 var (
 	matmulTypes   []matmulType
 	matmulDotRows []Row[MatmulRow]
+	matmulBatches []matmulBatchKernel
 )

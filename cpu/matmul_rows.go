@@ -102,7 +102,7 @@ func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 	return MatmulRow{r.tile, r.largest, func(m, n, k int64) int64 {
 		narrow := r.plan(min(n, r.there.turned.columns), m, k) // as the last tile may be, or have few rows
 		return max(r.plan(m, n, k).bytes, r.plan(min(m, matmulFew), n, k).bytes, narrow.bytes)
-	}}
+	}, r.takesBatch, r.batch}
 }
 
 // narrow reports whether y has so few columns that lanes are its rows.

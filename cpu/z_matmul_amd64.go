@@ -290,3 +290,27 @@ func pairColumnsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, c
 //
 //go:noescape
 func turnPairsAVX512(from *byte, fromRow int, to *byte, toRow int, rows int, count int) (least uint32)
+
+// matmulBatchAVX512F32 computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes
+// of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.
+//
+//go:noescape
+func matmulBatchAVX512F32(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+
+// matmulBatchAVX512F64 computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes
+// of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.
+//
+//go:noescape
+func matmulBatchAVX512F64(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+
+// matmulBatchAVX2F32 computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes
+// of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.
+//
+//go:noescape
+func matmulBatchAVX2F32(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+
+// matmulBatchAVX2F64 computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes
+// of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.
+//
+//go:noescape
+func matmulBatchAVX2F64(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)

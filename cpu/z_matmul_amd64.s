@@ -23574,3 +23574,247 @@ end166:
 	VZEROUPPER
 	MOVL          AX, least+48(FP)
 	RET
+
+// func matmulBatchAVX512F32(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+// Requires: AVX, AVX512F
+TEXT ·matmulBatchAVX512F32(SB), NOSPLIT, $0-88
+	MOVQ a+0(FP), AX
+	MOVQ y+48(FP), DX
+	MOVQ m+64(FP), BX
+
+row:
+	TESTQ BX, BX
+	JLE   done
+	MOVQ  n+72(FP), SI
+	MOVQ  b+24(FP), CX
+
+column:
+	TESTQ  SI, SI
+	JLE    next
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   aStep+16(FP), R9
+	MOVQ   bStep+40(FP), R10
+	MOVQ   AX, DI
+	MOVQ   CX, R8
+	MOVQ   k+80(FP), R11
+
+step:
+	TESTQ       R11, R11
+	JLE         end
+	VMOVUPS     (DI), Z4
+	VFMADD231PS (R8), Z4, Z0
+	VMOVUPS     64(DI), Z4
+	VFMADD231PS 64(R8), Z4, Z1
+	VMOVUPS     128(DI), Z4
+	VFMADD231PS 128(R8), Z4, Z2
+	VMOVUPS     192(DI), Z4
+	VFMADD231PS 192(R8), Z4, Z3
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JMP         step
+
+end:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	ADDQ    plane+56(FP), DX
+	ADDQ    bColumn+32(FP), CX
+	DECQ    SI
+	JMP     column
+
+next:
+	ADDQ aRow+8(FP), AX
+	DECQ BX
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET
+
+// func matmulBatchAVX512F64(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+// Requires: AVX, AVX512F
+TEXT ·matmulBatchAVX512F64(SB), NOSPLIT, $0-88
+	MOVQ a+0(FP), AX
+	MOVQ y+48(FP), DX
+	MOVQ m+64(FP), BX
+
+row:
+	TESTQ BX, BX
+	JLE   done
+	MOVQ  n+72(FP), SI
+	MOVQ  b+24(FP), CX
+
+column:
+	TESTQ  SI, SI
+	JLE    next
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	MOVQ   aStep+16(FP), R9
+	MOVQ   bStep+40(FP), R10
+	MOVQ   AX, DI
+	MOVQ   CX, R8
+	MOVQ   k+80(FP), R11
+
+step:
+	TESTQ       R11, R11
+	JLE         end
+	VMOVUPD     (DI), Z4
+	VFMADD231PD (R8), Z4, Z0
+	VMOVUPD     64(DI), Z4
+	VFMADD231PD 64(R8), Z4, Z1
+	VMOVUPD     128(DI), Z4
+	VFMADD231PD 128(R8), Z4, Z2
+	VMOVUPD     192(DI), Z4
+	VFMADD231PD 192(R8), Z4, Z3
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JMP         step
+
+end:
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	ADDQ    plane+56(FP), DX
+	ADDQ    bColumn+32(FP), CX
+	DECQ    SI
+	JMP     column
+
+next:
+	ADDQ aRow+8(FP), AX
+	DECQ BX
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET
+
+// func matmulBatchAVX2F32(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+// Requires: AVX, FMA3
+TEXT ·matmulBatchAVX2F32(SB), NOSPLIT, $0-88
+	MOVQ a+0(FP), AX
+	MOVQ y+48(FP), DX
+	MOVQ m+64(FP), BX
+
+row:
+	TESTQ BX, BX
+	JLE   done
+	MOVQ  n+72(FP), SI
+	MOVQ  b+24(FP), CX
+
+column:
+	TESTQ  SI, SI
+	JLE    next
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   aStep+16(FP), R9
+	MOVQ   bStep+40(FP), R10
+	MOVQ   AX, DI
+	MOVQ   CX, R8
+	MOVQ   k+80(FP), R11
+
+step:
+	TESTQ       R11, R11
+	JLE         end
+	VMOVUPS     (DI), Y4
+	VFMADD231PS (R8), Y4, Y0
+	VMOVUPS     32(DI), Y4
+	VFMADD231PS 32(R8), Y4, Y1
+	VMOVUPS     64(DI), Y4
+	VFMADD231PS 64(R8), Y4, Y2
+	VMOVUPS     96(DI), Y4
+	VFMADD231PS 96(R8), Y4, Y3
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JMP         step
+
+end:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	ADDQ    plane+56(FP), DX
+	ADDQ    bColumn+32(FP), CX
+	DECQ    SI
+	JMP     column
+
+next:
+	ADDQ aRow+8(FP), AX
+	DECQ BX
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET
+
+// func matmulBatchAVX2F64(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)
+// Requires: AVX, FMA3
+TEXT ·matmulBatchAVX2F64(SB), NOSPLIT, $0-88
+	MOVQ a+0(FP), AX
+	MOVQ y+48(FP), DX
+	MOVQ m+64(FP), BX
+
+row:
+	TESTQ BX, BX
+	JLE   done
+	MOVQ  n+72(FP), SI
+	MOVQ  b+24(FP), CX
+
+column:
+	TESTQ  SI, SI
+	JLE    next
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	MOVQ   aStep+16(FP), R9
+	MOVQ   bStep+40(FP), R10
+	MOVQ   AX, DI
+	MOVQ   CX, R8
+	MOVQ   k+80(FP), R11
+
+step:
+	TESTQ       R11, R11
+	JLE         end
+	VMOVUPD     (DI), Y4
+	VFMADD231PD (R8), Y4, Y0
+	VMOVUPD     32(DI), Y4
+	VFMADD231PD 32(R8), Y4, Y1
+	VMOVUPD     64(DI), Y4
+	VFMADD231PD 64(R8), Y4, Y2
+	VMOVUPD     96(DI), Y4
+	VFMADD231PD 96(R8), Y4, Y3
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        R11
+	JMP         step
+
+end:
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	ADDQ    plane+56(FP), DX
+	ADDQ    bColumn+32(FP), CX
+	DECQ    SI
+	JMP     column
+
+next:
+	ADDQ aRow+8(FP), AX
+	DECQ BX
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET

@@ -10,17 +10,50 @@ package cpu
 //go:noescape
 func transpose8AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
 
+// transposeFewRows8AVX2 takes 1 to 7 rows and a multiple of 8 columns. The last columns reach
+// as far as with 8 rows.
+//
+//go:noescape
+func transposeFewRows8AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
+// transposeFewColumns8AVX2 takes 1 to 7 columns and a multiple of 8 rows, of which it reads 8 columns.
+//
+//go:noescape
+func transposeFewColumns8AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
 // transpose16AVX2 makes rows columns: element (r, c), of 16 bits, goes from c elements after r*fromStep bytes
 // to r elements after c*toStep bytes. There are multiples of 8 rows and columns.
 //
 //go:noescape
 func transpose16AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
 
+// transposeFewRows16AVX2 takes 1 to 7 rows and a multiple of 8 columns. The last columns reach
+// as far as with 8 rows.
+//
+//go:noescape
+func transposeFewRows16AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
+// transposeFewColumns16AVX2 takes 1 to 7 columns and a multiple of 8 rows, of which it reads 8 columns.
+//
+//go:noescape
+func transposeFewColumns16AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
 // transpose32AVX2 makes rows columns: element (r, c), of 32 bits, goes from c elements after r*fromStep bytes
 // to r elements after c*toStep bytes. There are multiples of 4 rows and columns.
 //
 //go:noescape
 func transpose32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
+// transposeFewRows32AVX2 takes 1 to 3 rows and a multiple of 4 columns. The last columns reach
+// as far as with 4 rows.
+//
+//go:noescape
+func transposeFewRows32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+
+// transposeFewColumns32AVX2 takes 1 to 3 columns and a multiple of 4 rows, of which it reads 4 columns.
+//
+//go:noescape
+func transposeFewColumns32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
 
 // transpose64AVX2 makes rows columns: element (r, c), of 64 bits, goes from c elements after r*fromStep bytes
 // to r elements after c*toStep bytes. There are multiples of 2 rows and columns.

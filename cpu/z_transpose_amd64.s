@@ -59,7 +59,6 @@ columns:
 	VMOVQ      (R12), X6
 	ADDQ       BX, R12
 	VMOVQ      (R12), X7
-	ADDQ       BX, R12
 	VPUNPCKLBW X4, X0, X0
 	VPUNPCKLBW X5, X1, X1
 	VPUNPCKLBW X6, X2, X2
@@ -104,6 +103,178 @@ next:
 	ADDQ $0x08, AX
 	SUBQ $0x08, SI
 	JMP  rows
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposeFewRows8AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewRows8AVX2(SB), NOSPLIT, $0-48
+	MOVQ    to+0(FP), AX
+	MOVQ    toStep+8(FP), CX
+	MOVQ    columns+40(FP), DX
+	MOVQ    fromStep+24(FP), BX
+	MOVQ    rows+32(FP), R14
+	MOVQ    from+16(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R15
+	CMPQ    R14, $0x01
+	CMOVQGT R15, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R15
+	CMPQ    R14, $0x02
+	CMOVQGT R15, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R15
+	CMPQ    R14, $0x03
+	CMOVQGT R15, R9
+	MOVQ    R9, R10
+	LEAQ    (R10)(BX*1), R15
+	CMPQ    R14, $0x04
+	CMOVQGT R15, R10
+	MOVQ    R10, R11
+	LEAQ    (R11)(BX*1), R15
+	CMPQ    R14, $0x05
+	CMOVQGT R15, R11
+	MOVQ    R11, R12
+	LEAQ    (R12)(BX*1), R15
+	CMPQ    R14, $0x06
+	CMOVQGT R15, R12
+	MOVQ    R12, R13
+	LEAQ    (R13)(BX*1), R15
+	CMPQ    R14, $0x07
+	CMOVQGT R15, R13
+	XORQ    BX, BX
+
+columns:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVQ      (SI)(BX*1), X0
+	VMOVQ      (DI)(BX*1), X1
+	VMOVQ      (R8)(BX*1), X2
+	VMOVQ      (R9)(BX*1), X3
+	VMOVQ      (R10)(BX*1), X4
+	VMOVQ      (R11)(BX*1), X5
+	VMOVQ      (R12)(BX*1), X6
+	VMOVQ      (R13)(BX*1), X7
+	VPUNPCKLBW X4, X0, X0
+	VPUNPCKLBW X5, X1, X1
+	VPUNPCKLBW X6, X2, X2
+	VPUNPCKLBW X7, X3, X3
+	VPUNPCKLBW X2, X0, X4
+	VPUNPCKHBW X2, X0, X0
+	VPUNPCKLBW X3, X1, X2
+	VPUNPCKHBW X3, X1, X1
+	VPUNPCKLBW X2, X4, X3
+	VPUNPCKHBW X2, X4, X4
+	VPUNPCKLBW X1, X0, X2
+	VPUNPCKHBW X1, X0, X0
+	VMOVQ      X3, (AX)
+	ADDQ       CX, AX
+	VPEXTRQ    $0x01, X3, (AX)
+	ADDQ       CX, AX
+	VMOVQ      X4, (AX)
+	ADDQ       CX, AX
+	VPEXTRQ    $0x01, X4, (AX)
+	ADDQ       CX, AX
+	VMOVQ      X2, (AX)
+	ADDQ       CX, AX
+	VPEXTRQ    $0x01, X2, (AX)
+	ADDQ       CX, AX
+	VMOVQ      X0, (AX)
+	ADDQ       CX, AX
+	VPEXTRQ    $0x01, X0, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x08, BX
+	SUBQ       $0x08, DX
+	JMP        columns
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposeFewColumns8AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewColumns8AVX2(SB), NOSPLIT, $0-48
+	MOVQ    from+16(FP), AX
+	MOVQ    fromStep+24(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    toStep+8(FP), BX
+	MOVQ    columns+40(FP), R14
+	MOVQ    to+0(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R15
+	CMPQ    R14, $0x01
+	CMOVQGT R15, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R15
+	CMPQ    R14, $0x02
+	CMOVQGT R15, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R15
+	CMPQ    R14, $0x03
+	CMOVQGT R15, R9
+	MOVQ    R9, R10
+	LEAQ    (R10)(BX*1), R15
+	CMPQ    R14, $0x04
+	CMOVQGT R15, R10
+	MOVQ    R10, R11
+	LEAQ    (R11)(BX*1), R15
+	CMPQ    R14, $0x05
+	CMOVQGT R15, R11
+	MOVQ    R11, R12
+	LEAQ    (R12)(BX*1), R15
+	CMPQ    R14, $0x06
+	CMOVQGT R15, R12
+	MOVQ    R12, R13
+	LEAQ    (R13)(BX*1), R15
+	CMPQ    R14, $0x07
+	CMOVQGT R15, R13
+	XORQ    BX, BX
+
+rows:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVQ      (AX), X0
+	ADDQ       CX, AX
+	VMOVQ      (AX), X1
+	ADDQ       CX, AX
+	VMOVQ      (AX), X2
+	ADDQ       CX, AX
+	VMOVQ      (AX), X3
+	ADDQ       CX, AX
+	VMOVQ      (AX), X4
+	ADDQ       CX, AX
+	VMOVQ      (AX), X5
+	ADDQ       CX, AX
+	VMOVQ      (AX), X6
+	ADDQ       CX, AX
+	VMOVQ      (AX), X7
+	VPUNPCKLBW X4, X0, X0
+	VPUNPCKLBW X5, X1, X1
+	VPUNPCKLBW X6, X2, X2
+	VPUNPCKLBW X7, X3, X3
+	VPUNPCKLBW X2, X0, X4
+	VPUNPCKHBW X2, X0, X0
+	VPUNPCKLBW X3, X1, X2
+	VPUNPCKHBW X3, X1, X1
+	VPUNPCKLBW X2, X4, X3
+	VPUNPCKHBW X2, X4, X4
+	VPUNPCKLBW X1, X0, X2
+	VPUNPCKHBW X1, X0, X0
+	ADDQ       CX, AX
+	VPEXTRQ    $0x01, X0, (R13)(BX*1)
+	VMOVQ      X0, (R12)(BX*1)
+	VPEXTRQ    $0x01, X2, (R11)(BX*1)
+	VMOVQ      X2, (R10)(BX*1)
+	VPEXTRQ    $0x01, X4, (R9)(BX*1)
+	VMOVQ      X4, (R8)(BX*1)
+	VPEXTRQ    $0x01, X3, (DI)(BX*1)
+	VMOVQ      X3, (SI)(BX*1)
+	ADDQ       $0x08, BX
+	SUBQ       $0x08, DX
+	JMP        rows
 
 done:
 	VZEROUPPER
@@ -164,7 +335,6 @@ columns:
 	VMOVDQU    (R12), X6
 	ADDQ       BX, R12
 	VMOVDQU    (R12), X7
-	ADDQ       BX, R12
 	VPUNPCKLWD X4, X0, X8
 	VPUNPCKHWD X4, X0, X0
 	VPUNPCKLWD X5, X1, X4
@@ -226,6 +396,202 @@ done:
 	VZEROUPPER
 	RET
 
+// func transposeFewRows16AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewRows16AVX2(SB), NOSPLIT, $0-48
+	MOVQ    to+0(FP), AX
+	MOVQ    toStep+8(FP), CX
+	MOVQ    columns+40(FP), DX
+	MOVQ    fromStep+24(FP), BX
+	MOVQ    rows+32(FP), R14
+	MOVQ    from+16(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R15
+	CMPQ    R14, $0x01
+	CMOVQGT R15, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R15
+	CMPQ    R14, $0x02
+	CMOVQGT R15, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R15
+	CMPQ    R14, $0x03
+	CMOVQGT R15, R9
+	MOVQ    R9, R10
+	LEAQ    (R10)(BX*1), R15
+	CMPQ    R14, $0x04
+	CMOVQGT R15, R10
+	MOVQ    R10, R11
+	LEAQ    (R11)(BX*1), R15
+	CMPQ    R14, $0x05
+	CMOVQGT R15, R11
+	MOVQ    R11, R12
+	LEAQ    (R12)(BX*1), R15
+	CMPQ    R14, $0x06
+	CMOVQGT R15, R12
+	MOVQ    R12, R13
+	LEAQ    (R13)(BX*1), R15
+	CMPQ    R14, $0x07
+	CMOVQGT R15, R13
+	XORQ    BX, BX
+
+columns:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVDQU    (SI)(BX*1), X0
+	VMOVDQU    (DI)(BX*1), X1
+	VMOVDQU    (R8)(BX*1), X2
+	VMOVDQU    (R9)(BX*1), X3
+	VMOVDQU    (R10)(BX*1), X4
+	VMOVDQU    (R11)(BX*1), X5
+	VMOVDQU    (R12)(BX*1), X6
+	VMOVDQU    (R13)(BX*1), X7
+	VPUNPCKLWD X4, X0, X8
+	VPUNPCKHWD X4, X0, X0
+	VPUNPCKLWD X5, X1, X4
+	VPUNPCKHWD X5, X1, X1
+	VPUNPCKLWD X6, X2, X5
+	VPUNPCKHWD X6, X2, X2
+	VPUNPCKLWD X7, X3, X6
+	VPUNPCKHWD X7, X3, X3
+	VPUNPCKLWD X5, X8, X7
+	VPUNPCKHWD X5, X8, X8
+	VPUNPCKLWD X2, X0, X5
+	VPUNPCKHWD X2, X0, X0
+	VPUNPCKLWD X6, X4, X2
+	VPUNPCKHWD X6, X4, X4
+	VPUNPCKLWD X3, X1, X6
+	VPUNPCKHWD X3, X1, X1
+	VPUNPCKLWD X2, X7, X3
+	VPUNPCKHWD X2, X7, X7
+	VPUNPCKLWD X4, X8, X2
+	VPUNPCKHWD X4, X8, X8
+	VPUNPCKLWD X6, X5, X4
+	VPUNPCKHWD X6, X5, X5
+	VPUNPCKLWD X1, X0, X6
+	VPUNPCKHWD X1, X0, X0
+	VMOVDQU    X3, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X7, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X2, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X8, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X4, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X5, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X6, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X0, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x10, BX
+	SUBQ       $0x08, DX
+	JMP        columns
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposeFewColumns16AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewColumns16AVX2(SB), NOSPLIT, $0-48
+	MOVQ    from+16(FP), AX
+	MOVQ    fromStep+24(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    toStep+8(FP), BX
+	MOVQ    columns+40(FP), R14
+	MOVQ    to+0(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R15
+	CMPQ    R14, $0x01
+	CMOVQGT R15, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R15
+	CMPQ    R14, $0x02
+	CMOVQGT R15, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R15
+	CMPQ    R14, $0x03
+	CMOVQGT R15, R9
+	MOVQ    R9, R10
+	LEAQ    (R10)(BX*1), R15
+	CMPQ    R14, $0x04
+	CMOVQGT R15, R10
+	MOVQ    R10, R11
+	LEAQ    (R11)(BX*1), R15
+	CMPQ    R14, $0x05
+	CMOVQGT R15, R11
+	MOVQ    R11, R12
+	LEAQ    (R12)(BX*1), R15
+	CMPQ    R14, $0x06
+	CMOVQGT R15, R12
+	MOVQ    R12, R13
+	LEAQ    (R13)(BX*1), R15
+	CMPQ    R14, $0x07
+	CMOVQGT R15, R13
+	XORQ    BX, BX
+
+rows:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVDQU    (AX), X0
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X1
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X2
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X3
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X4
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X5
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X6
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X7
+	VPUNPCKLWD X4, X0, X8
+	VPUNPCKHWD X4, X0, X0
+	VPUNPCKLWD X5, X1, X4
+	VPUNPCKHWD X5, X1, X1
+	VPUNPCKLWD X6, X2, X5
+	VPUNPCKHWD X6, X2, X2
+	VPUNPCKLWD X7, X3, X6
+	VPUNPCKHWD X7, X3, X3
+	VPUNPCKLWD X5, X8, X7
+	VPUNPCKHWD X5, X8, X8
+	VPUNPCKLWD X2, X0, X5
+	VPUNPCKHWD X2, X0, X0
+	VPUNPCKLWD X6, X4, X2
+	VPUNPCKHWD X6, X4, X4
+	VPUNPCKLWD X3, X1, X6
+	VPUNPCKHWD X3, X1, X1
+	VPUNPCKLWD X2, X7, X3
+	VPUNPCKHWD X2, X7, X7
+	VPUNPCKLWD X4, X8, X2
+	VPUNPCKHWD X4, X8, X8
+	VPUNPCKLWD X6, X5, X4
+	VPUNPCKHWD X6, X5, X5
+	VPUNPCKLWD X1, X0, X6
+	VPUNPCKHWD X1, X0, X0
+	ADDQ       CX, AX
+	VMOVDQU    X0, (R13)(BX*1)
+	VMOVDQU    X6, (R12)(BX*1)
+	VMOVDQU    X5, (R11)(BX*1)
+	VMOVDQU    X4, (R10)(BX*1)
+	VMOVDQU    X8, (R9)(BX*1)
+	VMOVDQU    X2, (R8)(BX*1)
+	VMOVDQU    X7, (DI)(BX*1)
+	VMOVDQU    X3, (SI)(BX*1)
+	ADDQ       $0x10, BX
+	SUBQ       $0x08, DX
+	JMP        rows
+
+done:
+	VZEROUPPER
+	RET
+
 // func transpose32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
 // Requires: AVX, MMX+
 TEXT ·transpose32AVX2(SB), NOSPLIT, $0-48
@@ -265,7 +631,6 @@ columns:
 	VMOVDQU    (R12), X2
 	ADDQ       BX, R12
 	VMOVDQU    (R12), X3
-	ADDQ       BX, R12
 	VPUNPCKLDQ X2, X0, X4
 	VPUNPCKHDQ X2, X0, X0
 	VPUNPCKLDQ X3, X1, X2
@@ -294,6 +659,114 @@ next:
 	ADDQ $0x10, AX
 	SUBQ $0x04, SI
 	JMP  rows
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposeFewRows32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewRows32AVX2(SB), NOSPLIT, $0-48
+	MOVQ    to+0(FP), AX
+	MOVQ    toStep+8(FP), CX
+	MOVQ    columns+40(FP), DX
+	MOVQ    fromStep+24(FP), BX
+	MOVQ    rows+32(FP), R10
+	MOVQ    from+16(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R11
+	CMPQ    R10, $0x01
+	CMOVQGT R11, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R11
+	CMPQ    R10, $0x02
+	CMOVQGT R11, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R11
+	CMPQ    R10, $0x03
+	CMOVQGT R11, R9
+	XORQ    BX, BX
+
+columns:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVDQU    (SI)(BX*1), X0
+	VMOVDQU    (DI)(BX*1), X1
+	VMOVDQU    (R8)(BX*1), X2
+	VMOVDQU    (R9)(BX*1), X3
+	VPUNPCKLDQ X2, X0, X4
+	VPUNPCKHDQ X2, X0, X0
+	VPUNPCKLDQ X3, X1, X2
+	VPUNPCKHDQ X3, X1, X1
+	VPUNPCKLDQ X2, X4, X3
+	VPUNPCKHDQ X2, X4, X4
+	VPUNPCKLDQ X1, X0, X2
+	VPUNPCKHDQ X1, X0, X0
+	VMOVDQU    X3, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X4, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X2, (AX)
+	ADDQ       CX, AX
+	VMOVDQU    X0, (AX)
+	ADDQ       CX, AX
+	ADDQ       $0x10, BX
+	SUBQ       $0x04, DX
+	JMP        columns
+
+done:
+	VZEROUPPER
+	RET
+
+// func transposeFewColumns32AVX2(to *byte, toStep int, from *byte, fromStep int, rows int, columns int)
+// Requires: AVX, CMOV
+TEXT ·transposeFewColumns32AVX2(SB), NOSPLIT, $0-48
+	MOVQ    from+16(FP), AX
+	MOVQ    fromStep+24(FP), CX
+	MOVQ    rows+32(FP), DX
+	MOVQ    toStep+8(FP), BX
+	MOVQ    columns+40(FP), R10
+	MOVQ    to+0(FP), SI
+	MOVQ    SI, DI
+	LEAQ    (DI)(BX*1), R11
+	CMPQ    R10, $0x01
+	CMOVQGT R11, DI
+	MOVQ    DI, R8
+	LEAQ    (R8)(BX*1), R11
+	CMPQ    R10, $0x02
+	CMOVQGT R11, R8
+	MOVQ    R8, R9
+	LEAQ    (R9)(BX*1), R11
+	CMPQ    R10, $0x03
+	CMOVQGT R11, R9
+	XORQ    BX, BX
+
+rows:
+	TESTQ      DX, DX
+	JLE        done
+	VMOVDQU    (AX), X0
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X1
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X2
+	ADDQ       CX, AX
+	VMOVDQU    (AX), X3
+	VPUNPCKLDQ X2, X0, X4
+	VPUNPCKHDQ X2, X0, X0
+	VPUNPCKLDQ X3, X1, X2
+	VPUNPCKHDQ X3, X1, X1
+	VPUNPCKLDQ X2, X4, X3
+	VPUNPCKHDQ X2, X4, X4
+	VPUNPCKLDQ X1, X0, X2
+	VPUNPCKHDQ X1, X0, X0
+	ADDQ       CX, AX
+	VMOVDQU    X0, (R9)(BX*1)
+	VMOVDQU    X2, (R8)(BX*1)
+	VMOVDQU    X4, (DI)(BX*1)
+	VMOVDQU    X3, (SI)(BX*1)
+	ADDQ       $0x10, BX
+	SUBQ       $0x04, DX
+	JMP        rows
 
 done:
 	VZEROUPPER
@@ -330,7 +803,6 @@ columns:
 	VMOVDQU     (R12), X0
 	ADDQ        BX, R12
 	VMOVDQU     (R12), X1
-	ADDQ        BX, R12
 	VPUNPCKLQDQ X1, X0, X2
 	VPUNPCKHQDQ X1, X0, X0
 	VMOVDQU     X2, (R9)

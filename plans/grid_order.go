@@ -14,6 +14,7 @@ import (
 type gridOrder struct {
 	span       int64 // positions in a block; the last of a row may be shorter
 	wide, tall int64 // blocks in a tile, along x and across rows
+	images     int64 // in a block, which is then all of each
 }
 
 const (
@@ -28,6 +29,7 @@ const (
 // order chooses an order in which every position has its own result, of positions that lie
 // one after the other in so many dimensions.
 func (s *sampler) order(dims, threads int) {
+	s.images = 1
 	if s.out[0] < longRow || s.imageBytes <= nearImage {
 		s.joinRows(dims)
 	}
@@ -47,7 +49,7 @@ func (s *sampler) order(dims, threads int) {
 // scanOrder takes positions row by row: contributions come in that order.
 func (s *sampler) scanOrder(dims int) {
 	s.joinRows(dims)
-	s.span, s.wide, s.tall = s.Most(), 1, 1
+	s.span, s.wide, s.tall, s.images = s.Most(), 1, 1, 1
 }
 
 // joinRows makes all positions of an image or of a plane of a volume one row, and those of a volume
@@ -72,12 +74,12 @@ func (s *sampler) tilesPerImage() int64 {
 
 // blocks and tiles count those of all images.
 func (s *sampler) blocks() int64 { return s.blocksPerRow() * s.rowsPerImage() * s.batch }
-func (s *sampler) tiles() int64  { return s.tilesPerImage() * s.batch }
+func (s *sampler) tiles() int64  { return s.tilesPerImage() * ceilDiv(s.batch, s.images) }
 
 // eachBlock calls f for the blocks of the tile with a number. Each row of them
 // begins with a block that begin completes.
 func (s *sampler) eachBlock(w *worker, number int64, grid *tensor.View, begin, f func(b *gridBlock)) {
-	image, tile := number/s.tilesPerImage(), number%s.tilesPerImage()
+	image, tile := number/s.tilesPerImage()*s.images, number%s.tilesPerImage()
 	column, row := tile%s.tilesPerRow()*s.wide, tile/s.tilesPerRow()*s.tall
 	last := min(column+s.wide, s.blocksPerRow())
 	for y := row; y < min(row+s.tall, s.rowsPerImage()); y++ {
@@ -113,6 +115,10 @@ func (s *sampler) block(b *gridBlock, w *worker, image, column, row int64, grid 
 	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
 	b.N = int(min(s.span, s.out[0]-b.at[0]))
 	b.Sampler, b.Channels, b.Scratch = s.Sampler, s.channels, &w.scratch
+	if b.Joined = (cpu.Joined{}); s.images > 1 {
+		b.Joined.Images, b.Joined.Each = int(min(s.images, s.batch-image)), b.N
+		b.N *= b.Joined.Images
+	}
 	coords := s.gridRows(grid, b)
 	for axis := range s.Dims {
 		b.Coords[axis] = coords.Row(int64(axis), 0)

@@ -67,17 +67,22 @@ var gridSample = op{
 			s := &c.sampler
 			s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
 				b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
+				s.join(b, &c.args[sampleInput], nil, &c.args[sampleOutput])
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := sampleFramed(framed)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
-			if !c.readsRows(sampleInput, cpu.SamplesRows) && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
+			byRows := c.readsRows(sampleInput, cpu.SamplesRows)
+			if !byRows && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
 				c.parallel(s.batch, cost, small)
-			} else {
-				c.parallel(c.sampler.tiles(), cost, job)
+				return nil
 			}
+			if !byRows {
+				c.sampler.joinImages(c, sampleInput, sampleGrid, cost)
+			}
+			c.parallel(c.sampler.tiles(), cost, job)
 			return nil
 		}
 		return nil

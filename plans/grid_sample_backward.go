@@ -68,6 +68,7 @@ var gridSampleBackward = op{
 			s.eachBlock(w, number, &c.args[backwardGrid], func(b *gridBlock) {
 				b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[backwardInput], b)
 				b.Output = s.gridRows(&c.args[backwardGradGrid], b)
+				s.join(b, &c.args[backwardInput], &c.args[backwardGradOutput], &c.args[backwardGradGrid])
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
@@ -87,6 +88,9 @@ var gridSampleBackward = op{
 			if p.has("grad_grid") {
 				scattering := c.threads
 				c.threads = threads
+				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
+					c.sampler.joinImages(c, backwardInput, backwardGrid, cost)
+				}
 				c.parallel(c.sampler.tiles(), cost, job)
 				c.threads = scattering
 			}
@@ -169,7 +173,10 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter := scatterOf[C](w)
 		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
 			memory, contributions, int(min(perJob, s.channels-first)))
-		kernel.Start(scatter)
+		b.image = image
+		to := s.image(&c.args[out], b)
+		to.P = to.Channel(first)
+		kernel.Start(scatter, to)
 		for row := range s.rowsPerImage() {
 			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
 				b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
@@ -180,9 +187,6 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
 		}
 		scatter.Finish(&w.scratch)
-		b.image = image
-		to := s.image(&c.args[out], b)
-		to.P = to.Channel(first)
 		kernel.Store(scatter, to, &w.scratch)
 	}
 	return scatterJobs{job, groups * bands, threads}, nil

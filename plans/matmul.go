@@ -61,6 +61,13 @@ var matmul = op{
 			pl.run = func(*call) error { return nil }
 			return nil
 		}
+		if mm.batch >= leastProducts && !p.has("bias") && mm.TakesBatch(mm.m, mm.n, mm.k) {
+			pl.run = func(c *call) error {
+				c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), mm.products)
+				return nil
+			}
+			return nil
+		}
 		mm.far = isFar(mm.m, tensor.NumElements(other), dtype.Size())
 		threads := int64(pl.threads())
 		mm.divide(threads)
@@ -128,6 +135,21 @@ func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
 	}
 	t.Y, t.Bias = t.Y.From(row, column), t.Bias.At(column)
 	mm.Run(t)
+}
+
+// leastProducts is from how many products on small ones are computed together.
+const leastProducts = 8
+
+// products computes some small products.
+func (mm *matmulPlan) products(c *call, w *worker, number int64) {
+	b, first := &w.ownArgs().products, number*cpu.BatchProducts
+	next := func(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
+	*b = cpu.MatmulBatch{
+		Input: batchOf(&c.args[0], first), Other: batchOf(&c.args[1], first), Y: batchOf(&c.args[3], first),
+		InputNext: next(&c.args[0]), OtherNext: next(&c.args[1]), YNext: next(&c.args[3]),
+		M: mm.m, N: mm.n, K: mm.k, Count: min(cpu.BatchProducts, mm.batch-first), Scratch: &w.scratch,
+	}
+	mm.Batch(b)
 }
 
 // batchOf describes the matrix of a batch, or the only one.

@@ -1,10 +1,6 @@
 package plans
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/cpu"
-)
+import "github.com/isobit-ml/isobit/cpu"
 
 // Inputs that lie across the output: channels last where the output is row-major, a transposed
 // matrix. A tile of such an input is copied as the output lies, so that memory is read in whole
@@ -22,6 +18,7 @@ type turned struct {
 	across     [maxTurned]bool
 	high, wide int64 // tiles along the last two dimensions
 	perJob     int64 // tiles
+	prepares   bool  // columns have parameters of their own, all rows the same ones
 }
 
 // maxTurned is how many data inputs a kernel has: operands 0 and 1.
@@ -65,6 +62,7 @@ func (f *groupedPlan) turn(c *call) int64 {
 	for ; along < inner-1; along++ {
 		l.swap(along, along+1, kernelOperands)
 	}
+	t.prepares = f.scale >= 0 && f.varies(l, inner) && !f.varies(l, inner-1)
 	t.high, t.wide = ceilDiv(l.size[inner-1], turnedRows), ceilDiv(l.size[inner], turnedWidth)
 	t.perJob = max(1, jobSize/(min(turnedRows, l.size[inner-1])*min(turnedWidth, l.size[inner])))
 	return ceilDiv(t.tiles(l), t.perJob)
@@ -77,39 +75,58 @@ func (t *turned) tiles(l *layout) int64 {
 // turnedJob makes the job of a kernel over a call's tiles.
 func turnedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		l, t := &c.all, &c.turned
-		for tile := number * t.perJob; tile < min((number+1)*t.perJob, t.tiles(l)); tile++ {
-			f.runTurned(c, w, kernel, tile)
+		t := &c.turned
+		var params [2]cpu.Span
+		first := number * t.perJob
+		for tile := first; tile < min(first+t.perJob, t.tiles(&c.all)); tile++ {
+			n := f.beginTurned(c, w, tile)
+			if a := &w.args; t.prepares {
+				if tile == first || tile%t.high == 0 { // other columns
+					f.prepareTurned(w, n)
+					copy(params[:], a.In[f.scale:])
+				}
+				copy(a.In[f.scale:], params[:])
+				a.Ready = true
+			}
+			kernel(int(n), &w.args)
 		}
 	}
 }
 
-func (f *groupedPlan) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int64) {
+// beginTurned makes the arguments of a tile, whose rows, of n elements, are a kernel's runs.
+func (f *groupedPlan) beginTurned(c *call, w *worker, tile int64) (n int64) {
 	l, t, cur, inner := &c.all, &c.turned, &w.cursors[0], c.all.dims-1
 	outer, column, row := tile/(t.high*t.wide), tile/t.high%t.wide*turnedWidth, tile%t.high*turnedRows
 	rows, n := min(turnedRows, l.size[inner-1]-row), min(turnedWidth, l.size[inner]-column)
 	l.seek(cur, (outer*l.size[inner-1]+row)*l.size[inner]+column, kernelOperands)
 	a := f.arm(w)
 	l.spans(a, cur)
-	a.Stream = false
-	step := [kernelOperands]int64{}
-	for k := range step {
-		step[k] = l.stride[k][inner-1]
-		if k < maxTurned && t.across[k] {
-			size := f.size[k]
-			own := unsafe.Pointer(&w.copied[k])
+	a.Stream, a.Runs = false, cpu.Runs{Steps: int(rows), Strands: 1}
+	for k := range a.In {
+		a.Runs.Step[k] = l.stride[k][inner-1]
+	}
+	for k := range a.Out {
+		a.Runs.Step[len(a.In)+k] = l.stride[firstOutput+k][inner-1]
+	}
+	for k := range t.across {
+		if t.across[k] {
+			size, own := f.size[k], w.copied.of(k)
 			f.copier[k].transpose(own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
-			a.In[k].P, a.In[k].Stride, step[k] = own, size, turnedPitch*size
+			a.In[k].P, a.In[k].Stride, a.Runs.Step[k] = own, size, turnedPitch*size
 		}
 	}
-	for range rows - 1 {
-		kernel(int(n), a)
-		for k := range a.In {
-			a.In[k].P = unsafe.Add(a.In[k].P, step[k])
+	return n
+}
+
+// prepareTurned makes the parameters of a tile's n columns.
+func (f *groupedPlan) prepareTurned(w *worker, n int64) {
+	a, tile := &w.args, &w.scratch.Tile
+	for number := range 2 {
+		s, count := &a.In[f.scale+number], 1
+		if s.Stride != 0 {
+			count = int(n)
 		}
-		for k := range a.Out {
-			a.Out[k].P = unsafe.Add(a.Out[k].P, step[firstOutput+k])
-		}
+		tile.Add(a, number, *s, 0, count, 1, f.compute, &f.params)
+		*s = tile.Span(number, s.Stride != 0, f.compute)
 	}
-	kernel(int(n), a)
 }

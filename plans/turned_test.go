@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -46,7 +47,7 @@ func straightened(v tensor.View) tensor.View {
 // Inputs that lie across the output, around the sizes of tiles: the bits of inputs that do not.
 func TestInputsAcrossTheOutput(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, size := range [][3]int64{{1, 2, 8}, {1, 16, 496}, {2, 15, 495}, {3, 17, 497}, {1, 33, 993}, {2, 3, 2000}, {1, 300, 9}, {1, 64, 7}} {
+	for _, size := range [][3]int64{{1, 2, 8}, {1, 16, 496}, {2, 15, 495}, {3, 17, 497}, {1, 33, 993}, {2, 3, 2000}, {1, 300, 9}, {1, 64, 7}, {2, 100, 600}} {
 		shape := size[:]
 		x, plainX := crossed(r, size[0], size[1], size[2])
 		dy, plainDy := crossed(r, size[0], size[1], size[2])
@@ -71,6 +72,45 @@ func TestInputsAcrossTheOutput(t *testing.T) {
 				require.Equal(t, want, run(forward, threads, x), "%v, axis %d", shape, axis)
 				require.Equal(t, wantDx, run(backward, threads, dy, x), "%v, axis %d", shape, axis)
 				require.Equal(t, wantDx, run(backward, threads, plainDy, x), "%v, axis %d", shape, axis)
+			}
+		}
+	}
+}
+
+// The first of a case's tensors with a shape of three extents lies across the others.
+func firstAcross() testcase.Layout {
+	met := false
+	return func(shape []int64, expanded []bool) (strides []int64, first, n int64) {
+		if len(shape) != 3 || met {
+			return testcase.Compact(shape, expanded)
+		}
+		met = true
+		rows, n := shape[1], shape[2]
+		return []int64{rows * n, 1, rows}, 0, shape[0] * rows * n
+	}
+}
+
+// Codes and parameters of every kind for inputs that lie across the output, in every row: of columns,
+// of rows, of both and of all elements, many tiles in a job.
+func TestParametersAcrossTheOutput(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	for _, shape := range []string{"[2,100,600]", "[3,40,64]", "[1,19,1001]"} {
+		for _, text := range []string{
+			"quantize_per_channel x=f32%s q=s8 zero_point=i32 axis=2 qmin=-128 qmax=127",
+			"quantize_per_channel x=bf16%s q=u8 zero_point=none axis=1 qmin=0 qmax=255",
+			"quantize_per_tensor x=f64%s q=s16 zero_point=i64 qmin=-300 qmax=300",
+			"fake_quantize_per_token x=f16%s zero_point=f32 qmin=-8 qmax=7",
+			"fake_quantize_per_group x=f32%s zero_point=u8 group_size=50 qmin=0 qmax=255 rounding=reciprocal",
+			"dequantize_per_channel y=f32 q=s8%s zero_point=i32 axis=2 qmin=-128 qmax=127",
+			"dequantize_per_channel q=f8e4m3%s zero_point=none axis=2 y=bf16 qmin=-448 qmax=448",
+			"dequantize_per_tensor y=f32 q=u8%s zero_point=u8 qmin=0 qmax=255",
+		} {
+			c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), fmt.Sprintf(text, shape))
+			require.NoError(t, err)
+			want := run(t, c, definition)
+			for _, row := range rowsFor(c) {
+				o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}, Layout: firstAcross()}
+				same(t, c, o, want, row)
 			}
 		}
 	}

@@ -32,6 +32,7 @@ type ownArgs struct {
 	linear    cpu.LinearTile
 	weights   cpu.WeightTile
 	matmul    cpu.MatmulTile
+	products  cpu.MatmulBatch
 }
 
 // ownArgs returns w.own, and notes its use, so that putWorker clears it.

@@ -1,0 +1,51 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// Images with so few positions that a block has those of several give the definition's bits: whole
+// vectors and not, several blocks, a last block of one image, rows of images that lie apart,
+// positions outside, images that kernels do not read in pairs.
+func TestGridSampleOfManyImages(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 4))
+	for _, size := range [][5]int64{ // images, channels, H and W, positions
+		{5, 1, 9, 10, 7}, {37, 1, 6, 7, 7}, {19, 3, 5, 4, 17}, {3, 2, 30, 31, 100}, {11, 18, 8, 9, 1}, {9, 1, 1, 20, 33}, {4, 70, 3, 5, 6}, {6, 16, 5, 6, 5},
+	} {
+		for i, dtype := range []string{"f32", "bf16", "f64", "f16"} {
+			for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
+				depth, outDepth, dims := "", "", 2
+				if (i+int(size[4]))%3 == 0 {
+					depth, outDepth, dims = "2,", "1,", 3
+				}
+				grid := map[bool]string{true: "f64", false: "f32"}[dtype == "f64"]
+				shapes := fmt.Sprintf("input=%s[%d,%d,%s%d,%d] grid=%s[%d,%s1,%d,%d] mode=%s padding_mode=%s align_corners=%t", dtype, size[0], size[1], depth, size[2], size[3],
+					grid, size[0], outDepth, size[4], dims, mode, []string{"zeros", "border", "reflection"}[r.IntN(3)], r.IntN(2) == 0)
+				upstream := fmt.Sprintf("grad_output=%s[%d,%d,%s1,%d] ", dtype, size[0], size[1], outDepth, size[4])
+				for _, text := range []string{"grid_sample " + shapes, "grid_sample_backward " + upstream + shapes, "grid_sample_backward grad_input=none " + upstream + shapes} {
+					c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
+					require.NoError(t, err)
+					want := run(t, c, definition)
+					input := func(shape []int64) bool { return slices.Equal(shape, c.Problem.Shape("input")) }
+					for _, row := range rowsFor(c) {
+						for _, layout := range []testcase.Layout{nil, testcase.Mixed(r), channelsLast(size[1], 1, input)} {
+							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Layout: layout}, want, row)
+						}
+					}
+					lift := plans.SetParallelCost(1)
+					same(t, c, testcase.Options{Preference: plans.Preference{Threads: 3}}, want, "threads")
+					lift()
+					sameOnNumbers(t, c.Op.Name, c.Problem)
+				}
+			}
+		}
+	}
+}
