@@ -88,30 +88,31 @@ func buildChooseQParams(p *Problem, to *Program) error {
 func chooseQParams(p *Problem, to *Program, c choice) {
 	to.Compute = p.Types[0].Compute()
 	name := "choose_qparams" + typeNames(p.Types[0])
-	kernel := to.columnKernel(name)
 	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, row: c.size, column: 1}
-	s.build(p, to, p.Shapes[0], kernel)
+	s.build(p, to, p.Shapes[0], name, columnKernels)
 	c.codes = 0
 	switch packs := c.longest / c.size; {
 	case c.follow() && packs <= pairGroup:
-		shared := kernel + shortRows
+		suffix := "_short"
 		if packs > shortGroup {
-			shared = to.kernel("%s_pair", name)
+			suffix = "_pair"
 		}
+		shared := to.kernel("%s%s", name, suffix)
 		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) { c.launchShared(r, shared, a) })
 	case c.follow():
 		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
-		pieces, threads := to.kernel("%s_pieces", name), min((packs+pairGroup-1)/pairGroup<<logWarp, blockThreads)
+		pieces, fold := to.kernel("%s_pieces", name), to.kernelIf(s.blocks > 1, "%s_fold", name)
+		threads := min((packs+pairGroup-1)/pairGroup<<logWarp, blockThreads)
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
 			launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1).of(threads), a)
-			launchFold(r, kernel+rowsFold, &a.stripe, a)
+			launchFold(r, fold, &a.stripe, a)
 		})
 	case c.columns():
 		tiles := (c.q.params/c.size + 31) / 32
 		s, partial := c.cut(to, pieceOf(c.longest, tiles, 512, 32))
-		fold := to.kernel("%s_columns_fold", name)
+		packed, fold := to.kernel("%s_columns", name), to.kernelIf(s.blocks > 1, "%s_columns_fold", name)
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
-			launch(r, kernel+columnsPacks, blocks(tiles*s.blocks, 1<<31-1), a)
+			launch(r, packed, blocks(tiles*s.blocks, 1<<31-1), a)
 			if s.blocks > 1 {
 				launch(r, fold, blocks((4*c.q.params+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
 			}

@@ -32,7 +32,7 @@ type Program struct {
 	Workspace   int64
 	Compute     tensor.DType // the type of the arithmetic
 	Accumulator tensor.DType // the type of its sums; tensor.None where there are none
-	kernels     []string
+	kernels     []string     // "" for one that never runs
 	functions   []Function
 	device      int
 	run         func(r *run)
@@ -84,6 +84,14 @@ func (to *Program) Load(device int) (err error) {
 func (to *Program) kernel(format string, a ...any) int {
 	to.kernels = append(to.kernels, fmt.Sprintf(format, a...))
 	return len(to.kernels) - 1
+}
+
+// kernelIf is kernel for one that runs under a condition: else it is not loaded.
+func (to *Program) kernelIf(runs bool, format string, a ...any) int {
+	if !runs {
+		format, a = "", nil
+	}
+	return to.kernel(format, a...)
 }
 
 // run is one run of a program.

@@ -13,7 +13,7 @@ type Driver interface {
 	// Available says why there is nothing to run kernels on, or nil.
 	Available() error
 	// Load makes kernels ready on a device and returns them in order: 0 for
-	// one that the device is too old for.
+	// one that the device is too old for, and for one without a name.
 	Load(device int, kernels []string) ([]Function, error)
 	// Enter makes the device's context current in this thread; leave restores
 	// what was.

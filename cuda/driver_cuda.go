@@ -133,9 +133,9 @@ func (c *context) enter() (leave func(), err error) {
 	}, nil
 }
 
-// function loads a kernel, once; it is 0 where the device is too old for it.
+// function loads a kernel, once; it is 0 where there is none, or the device is too old for it.
 func (c *context) function(name string) (Function, error) {
-	if strings.Contains(name, "_sm80") && c.capability < 80 {
+	if name == "" || strings.Contains(name, "_sm80") && c.capability < 80 {
 		return 0, nil
 	}
 	if f, ok := c.functions[name]; ok {

@@ -60,9 +60,9 @@ func wholePacks(t tensorArg, columns, size int64) tensorArg {
 func buildEmbedding(p *Problem, to *Program) error {
 	to.Compute = p.Types[0]
 	a := embeddingArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1]}
-	check := to.kernel("embedding_check")
-	copyRows := to.kernel("embedding%s", typeNames(p.Types[0]))
 	skip := p.Word("bounds") == "skip"
+	check := to.kernelIf(!skip, "embedding_check")
+	copyRows := to.kernel("embedding%s", typeNames(p.Types[0]))
 	size := packBytes / p.Types[0].Size()
 	to.run = func(r *run) {
 		a := a
@@ -94,11 +94,11 @@ func buildRenorm(p *Problem, to *Program) error {
 		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, a.rows, int64(limit32))
 	}
 	a.skip = boolArg(p.Word("bounds") == "skip")
-	check, fill, own := to.kernel("embedding_check"), to.kernel("fill"), to.kernel("embedding_renorm_own")
-	norms := to.rowKernel("embedding_renorm" + typeNames(p.Types[0]))
+	check, fill, own := to.kernelIf(a.skip == 0, "embedding_check"), to.kernel("fill"), to.kernel("embedding_renorm_own")
 	scale := to.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.n, a.columns, 2, to.Compute)
+	norms := to.rowKernel("embedding_renorm"+typeNames(p.Types[0]), &a.stripe, packedRows(a.columns, p.Types[0]) > 1)
 	owner, factor := to.reserve(a.rows*4), to.reserve(a.n*to.Compute.Size())
 	to.run = func(r *run) {
 		if a.n == 0 {

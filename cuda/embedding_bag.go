@@ -79,8 +79,9 @@ func buildEmbeddingBag(p *Problem, to *Program) error {
 	if p.Word("mode") == "max" {
 		job = "embedding_bag_max%s"
 	}
-	check, bounds, k := to.kernel("bags_check"), to.kernel("embedding_check"), to.kernel(job, typeNames(p.Types[0]))
 	skip := p.Word("bounds") == "skip"
+	check, bounds := to.kernelIf(a.bags.offsetCount > 0, "bags_check"), to.kernelIf(!skip, "embedding_check")
+	k := to.kernel(job, typeNames(p.Types[0]))
 	to.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[1], &r.args[2])
@@ -100,10 +101,10 @@ func buildEmbeddingBagWeights(p *Problem, to *Program) error {
 	to.Compute = p.Types[1].Compute()
 	to.Accumulator = to.Compute
 	a := bagWeightsArgs{bags: bagsOf(p, p.Shapes[2], p.Shapes[3], p.Shapes[0][0], p.Shapes[1][0]), columns: p.Shapes[1][1]}
-	check := to.kernel("bags_check")
-	k := to.rowKernel("embedding_bag_weights" + typeNames(p.Types[1]))
+	check := to.kernelIf(a.bags.offsetCount > 0, "bags_check")
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.bags.n, a.columns, 1, to.Compute)
+	k := to.rowKernel("embedding_bag_weights"+typeNames(p.Types[1]), &a.stripe, packedRows(a.columns, p.Types[1]) > 1)
 	to.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[2], &r.args[3])
@@ -125,7 +126,7 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 	if max(a.bags.n, rows, columns, count) > limit32 {
 		return fmt.Errorf("has %d indices, %d rows, %d columns and %d bags; CUDA takes up to %d", a.bags.n, rows, columns, count, int64(limit32))
 	}
-	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
+	check, keys := to.kernelIf(a.bags.offsetCount > 0, "bags_check"), to.kernel("bag_keys")
 	most := p.Word("mode") == "max"
 	var s *rowSums
 	var maxKernel int

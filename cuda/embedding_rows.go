@@ -33,10 +33,10 @@ var rowSumKernels = []string{"_sums", "_fold"}
 // rowSumsOf plans for sources that go to a row each; job names the kernels.
 func (to *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums {
 	s := &rowSums{sorting: to.sortingOf(sources, rows, 0), rows: rows, columns: columns}
-	s.find = to.kernel("rows_find")
-	s.sum = to.suffixed(job, rowSumKernels)
 	// As many as a row can have with so many sources: see scatterOf.
 	s.slots, s.singles = sources/(scatterChunk/2), min(rows, sources/fewSources)
+	s.find = to.kernelIf(s.singles > 0, "rows_find")
+	s.sum = to.suffixed(job, rowSumKernels, true, s.slots > 0)
 	s.chunks, s.single, s.several = to.reserve(s.slots*rowPart), to.reserve(s.singles*rowPart), to.reserve(s.slots*rowPart)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s

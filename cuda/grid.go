@@ -262,9 +262,10 @@ func buildAffineGridBackward(p *Problem, to *Program) error {
 	if most := slices.Max(a.size[:]); most > maxExtent {
 		return fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 	}
-	k := to.suffixed(fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0])), laneKernels)
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.n*int64(dims), a.positions, dims+1, to.Compute)
+	name := fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
+	k := to.suffixed(name, laneKernels, true, a.stripe.blocks > 1, true)
 	lanes := to.columnsOf(&a.stripe, dims+1, to.Compute)
 	to.run = func(r *run) {
 		if a.n == 0 {

@@ -45,15 +45,16 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 		kind, spot = "double", 2*spot
 	}
 	compute, stored := typeNames(to.Compute), p.Types[1]
-	zero, count, place := to.kernel("fill"), to.kernel("input_tiles_count%s", compute), to.kernel("input_tiles_place")
-	fill, sum := to.kernel("input_tiles_fill%s", compute), to.kernel("input_tiles_%s%s", kind, typeNames(stored))
+	zero, sum := to.kernel("fill"), to.kernel("input_tiles_%s%s", kind, typeNames(stored))
+	count, place := to.kernelIf(positions > 0, "input_tiles_count%s", compute), to.kernelIf(positions > 0, "input_tiles_place")
+	fill := to.kernelIf(positions > 0, "input_tiles_fill%s", compute)
 	l, linked := linksOf(&s, positions)
 	patch := patchOf(&s, kind)
 	a.links = l
 	a.channels, a.logGroups = patch.share(&s)
 	counters, flags := s.images*a.tiles*counterPitch, s.images*a.tiles+1
 	heads, lengths, heavy := to.reserve(s.images*l.cells*4), to.reserve(counters*4), to.reserve(flags*4)
-	zeros := to.Workspace - heads
+	cleared := to.Workspace // from heads on, or from lengths on
 	next := to.reserve(counters * 4)
 	var lists [2]int64
 	for i := range lists {
@@ -61,7 +62,8 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 	}
 	var link, gather int
 	if linked {
-		link, gather = to.kernel("input_links_%s%s", kind, compute), to.kernel("%s%s", patch.gather, typeNames(stored))
+		link = to.kernelIf(positions > 0, "input_links_%s%s", kind, compute)
+		gather = to.kernel("%s%s", patch.gather, typeNames(stored))
 	}
 	order, spots := to.reserve(s.images*l.sources*4), to.reserve(s.images*l.sources*spot)
 	to.then(func(r *run) {
@@ -77,10 +79,14 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 			a.tangent = gridOf(&r.args[g.tangent])
 		}
 		a.packs = boolArg(patch.packs(&a.out, stored.Size()))
-		launch(r, zero, threads(zeros/16), &fillArgs{n: uint64(zeros / 4), words: a.links.heads})
 		cover := a.sampler.cover(blockThreads, 1)
 		some, tiles := cover, blocks(s.images*a.tiles, 1<<20)
-		if linked && (positions == 0 || near(&s, &a.sampler.output, stored.Size())) {
+		linking, from := linked && (positions == 0 || near(&s, &a.sampler.output, stored.Size())), heads
+		if !linking { // all tiles are summed
+			from, a.heavy = lengths, 0
+		}
+		launch(r, zero, threads((cleared-from)/16), &fillArgs{n: uint64(cleared-from) / 4, words: r.at(from)})
+		if linking {
 			if !g.grid.run(r, a.links) && positions > 0 {
 				launch(r, link, cover, &a)
 			}
@@ -89,7 +95,6 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 			some, tiles = cover.within(fewBlocks), blocks(s.images*a.tiles, fewBlocks)
 		} else {
 			g.grid.run(r, linkArgs{})
-			launch(r, zero, threads(flags/4+1), &fillArgs{n: uint64(flags), words: a.heavy, value: 1})
 		}
 		if positions > 0 {
 			launch(r, count, some, &a)

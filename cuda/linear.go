@@ -82,9 +82,10 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	lo, hi := p.Types[1].WholeRange()
 	a.lo, a.hi = float64(lo), float64(hi)
 	a.groups = (a.k + a.group - 1) / a.group
-	m, k := p.Shapes[0][0], to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
+	m := p.Shapes[0][0]
 	var partial int64
 	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)
+	k := to.suffixed("weight_only_linear"+typeNames(p.Types[0]), stripeKernels, true, a.stripe.blocks > 1)
 	fast := -1
 	shape, tiles, ok := tilesOf(weightShapes, p.Types[0], 1, m, a.n)
 	if ok && a.fits(p) {

@@ -33,8 +33,7 @@ type matmulArgs struct {
 
 const (
 	matmulTile = 64
-	matmulWide = 128 // rows and columns of a tile, where that makes matmulMany tiles
-	matmulMany = 128 // about as many as GPUs have multiprocessors
+	matmulWide = 128 // rows and columns of a tile, where that makes manyTiles
 )
 
 // matmulShapes are the kernels that copy chunks at once, and the rows and
@@ -56,7 +55,7 @@ func buildMatmul(p *Problem, to *Program) error {
 	}
 	tiles := func(side int64) int64 { return a.batch * ((a.m + side - 1) / side) * ((a.n + side - 1) / side) }
 	name, count := "matmul%s", tiles(matmulTile)
-	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= matmulMany {
+	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= manyTiles {
 		name, count = "matmul_wide%s", tiles(matmulWide)
 	}
 	k := to.kernel(name, typeNames(p.Types[0]))

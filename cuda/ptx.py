@@ -1,12 +1,13 @@
 """Compiles kernels/*.cu with NVRTC, one piece of PTX per kernel, so that a plan loads only what it runs.
 
-ptx.py LIBNVRTC FOLDER     writes kernels.zip (NAME.ptx for each kernel) and kernels.sum, the
+ptx.py LIBNVRTC FOLDER     writes kernels.zip (each kernel's PTX, renumbered) and kernels.sum, the
                            digest of everything that kernels.zip was made from; FOLDER keeps
                            what each source became, so that only what changed is compiled
 ptx.py --assemble PTXAS [PART]   assembles every kernel, or those with PART in their names, and
                            lists registers, stack and spills
 """
 
+import collections
 import concurrent.futures
 import ctypes
 import hashlib
@@ -106,11 +107,33 @@ def declared(declaration):
     return re.search(r"([\w$]+)(\[\d*\])?\s*(=|;)", declaration)[1]
 
 
+def renumbered(text, back=False):
+    """PTX whose numbers of registers and labels are differences, so that code repeats: half as large in a zip. Each is
+    less by what the last line before had that begins with one of its kind. ptx.go has the way back, too."""
+    before, first, lines = collections.defaultdict(int), {}, []
+
+    def swap(match):
+        kind, number = match[1], int(match[2])
+        other = number + before[kind] if back else number - before[kind]
+        if not first:
+            first[kind] = other if back else number
+        return f"{kind}{other}"
+
+    for line in text.split("\n"):
+        lines.append(re.sub(r"([%_][a-z]*)(-?\d+)", swap, line))
+        before.update(first)
+        first.clear()
+    return "\n".join(lines)
+
+
 def write(kernels):
     """kernels.zip, the same bytes from the same kernels."""
     with zipfile.ZipFile(HERE / "kernels.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, text in sorted(kernels.items()):
-            archive.writestr(zipfile.ZipInfo(f"{name}.ptx", (1980, 1, 1, 0, 0, 0)), text, zipfile.ZIP_DEFLATED)
+            dense = renumbered(text)
+            if renumbered(dense, back=True) != text:
+                sys.exit(f"{name}: renumbered PTX does not give the PTX back")
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), dense, zipfile.ZIP_DEFLATED)
     (HERE / "kernels.sum").write_text(digest() + "\n")
 
 
@@ -118,7 +141,8 @@ def assemble(ptxas, part=""):
     """Assembles each kernel for each target, as a driver does when it loads one."""
     with zipfile.ZipFile(HERE / "kernels.zip") as archive, tempfile.TemporaryDirectory() as folder:
         for entry in (name for name in archive.namelist() if part in name):
-            path = Path(archive.extract(entry, folder))
+            path = Path(folder, f"{entry}.ptx")
+            path.write_text(renumbered(archive.read(entry).decode(), back=True))
             for target in (t for t in TARGETS if t >= f"sm_{architecture(entry)}" or len(t) > 5):
                 command = [ptxas, "-v", f"-arch={target}", str(path), "-o", f"{folder}/out.cubin"]
                 done = subprocess.run(command, capture_output=True, text=True)
@@ -126,7 +150,7 @@ def assemble(ptxas, part=""):
                     sys.exit(f"{entry} for {target}:\n{done.stderr}")
                 stack, spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores", done.stderr).groups()
                 registers = re.search(r"Used (\d+) registers", done.stderr)[1]
-                print(f"{entry[:-4]} {target}: registers {registers}, stack {stack}, spilled {spills}")
+                print(f"{entry} {target}: registers {registers}, stack {stack}, spilled {spills}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ func TestPTXMatchesTable(t *testing.T) {
 	}
 	var compiled []string
 	for _, f := range z.File {
-		compiled = append(compiled, strings.TrimSuffix(f.Name, ".ptx"))
+		compiled = append(compiled, f.Name)
 	}
 	slices.Sort(compiled)
 	for _, name := range KernelNames() {
@@ -53,6 +53,29 @@ func TestPTXMatchesTable(t *testing.T) {
 		if !slices.Contains(KernelNames(), name) {
 			t.Errorf("%s is compiled, but no op has it", name)
 		}
+	}
+}
+
+// TestNumbered holds numbered against what ptx.py's renumbered makes.
+func TestNumbered(t *testing.T) {
+	const ptx = `$L__BB0_7:
+	add.f32 	%f13, %f12, %f2;
+	mov.u32 	%r1, %tid.x;
+	add.f32 	%f14, %f13, %f13;
+	@%p1 bra 	$L__BB0_6;
+$L__BB0_9:
+	st.global.f32 	[%rd5+-8], %f14;
+}`
+	const zipped = `$L__BB0_7:
+	add.f32 	%f13, %f12, %f2;
+	mov.u32 	%r1, %tid.x;
+	add.f32 	%f1, %f0, %f0;
+	@%p1 bra 	$L__BB0_-1;
+$L__BB0_2:
+	st.global.f32 	[%rd5+-8], %f0;
+}`
+	if got := numbered([]byte(zipped)); got != ptx {
+		t.Errorf("got\n%s\nwant\n%s", got, ptx)
 	}
 }
 
@@ -75,7 +98,7 @@ func TestPTXArithmetic(t *testing.T) {
 			continue
 		}
 		if m := entry.FindStringSubmatch(text); len(m) == 0 || m[1] != name {
-			t.Errorf("%s.ptx has another kernel", name)
+			t.Errorf("the PTX of %s has another kernel", name)
 		}
 		target := "sm_75"
 		if strings.Contains(name, "_sm80") {

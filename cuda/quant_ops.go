@@ -1,10 +1,6 @@
 package cuda
 
-import (
-	"fmt"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 // grouped is what a problem says about its groups and codes: the first argument has
 // the shape.
@@ -119,8 +115,9 @@ func (q *quantArgs) moves(size int64) bool {
 	return q.dims == 0 && q.group%size == 0 && q.inner%size == 0
 }
 
-// build plans the reduction; shape is that of the elements.
-func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
+// build plans the reduction; shape is that of the elements. name and suffixes are those
+// of the kernels.
+func (s summing) build(p *Problem, to *Program, shape []int64, name string, suffixes []string) {
 	a := quantSumArgs{q: s.q, factor: s.factor, symmetric: boolArg(s.symmetric)}
 	if len(shape) > 0 {
 		a.columns = shape[len(shape)-1]
@@ -139,6 +136,14 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 	code := p.Types[s.x] // only codes of a byte, in rows that follow one another, move as packs
 	bytes := !s.codes || (code.Size() <= 1 && !(code.Packed() && a.columns%2 != 0))
 	follow := !columns && a.q.inner*a.q.rows == a.q.n && a.q.group > 0 && a.q.inner%a.q.group == 0
+	// Which kernels may run, and will where tensors are aligned.
+	sums, few := s.dy >= 0 && bytes, a.stripe.few()
+	short := sums && follow && a.stripe.longest <= shortRow && a.q.moves(whole)
+	fewRows := sums && few && a.q.moves(min(whole, 4))
+	fewColumns := sums && few && columns && a.q.params%min(whole, 4) == 0
+	rowPacks := bytes && a.q.moves(s.row)
+	columnPacks := bytes && columns && s.column > 1 && a.q.params%s.column == 0
+	kernel := to.suffixed(name, suffixes, true, a.stripe.blocks > 1, rowPacks, columns, columnPacks, columns, short, fewRows, fewColumns)
 	to.then(func(r *run) {
 		a := a
 		arg := func(i int) (t tensorArg) {
@@ -153,22 +158,22 @@ func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
 		if a.stripe.plain != 0 && (a.q.n == a.q.rows*a.q.inner || a.q.moves(rowSpan)) {
 			a.stripe.plain = 2
 		}
-		aligned := bytes && a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
+		aligned := a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
 		size := int64(1) // how many elements move at once
 		switch {
-		case s.dy >= 0 && aligned && follow && a.stripe.longest <= shortRow && a.q.moves(whole):
+		case aligned && short:
 			launchShort(r, kernel, &a.stripe, &a)
-		case columns && aligned && s.dy >= 0 && a.stripe.few() && a.q.params%min(whole, 4) == 0:
+		case aligned && fewColumns:
 			launchFewColumns(r, kernel, &a.stripe, partial, lanes, &a)
 		case columns && a.stripe.plain != 0:
-			if aligned && a.q.params%s.column == 0 {
+			if aligned && columnPacks {
 				size = s.column
 			}
 			launchColumns(r, kernel, &a.stripe, partial, lanes, size, &a)
-		case aligned && s.dy >= 0 && a.stripe.few() && a.q.moves(min(whole, 4)):
+		case aligned && fewRows:
 			launchFew(r, kernel, &a.stripe, partial, &a)
 		default:
-			if aligned && a.q.moves(s.row) {
+			if aligned && rowPacks {
 				size = s.row
 			}
 			launchRows(r, kernel, &a.stripe, partial, size, &a)
@@ -217,11 +222,7 @@ func buildFakeQuantize(p *Problem, to *Program) error {
 	return nil
 }
 
-// stripeKernel notes a reduction's two kernels and returns the first's number.
-func (to *Program) stripeKernel(format string, a ...any) int {
-	return to.suffixed(fmt.Sprintf(format, a...), stripeKernels)
-}
-
+// stripeKernels are a reduction's two.
 var stripeKernels = []string{"", "_fold"}
 
 // backward builds an op for the input's gradient and the parameters', or for
@@ -237,7 +238,7 @@ func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor f
 	if s.row = packSize(p.Types[0]); !s.codes {
 		s.row = max(2, s.row/2)
 	}
-	s.build(p, to, p.Shapes[0], to.suffixed(name+"_sums"+types, sumKernels))
+	s.build(p, to, p.Shapes[0], name+"_sums"+types, sumKernels)
 }
 
 func buildFakeQuantizeBackward(p *Problem, to *Program) error {

@@ -27,17 +27,18 @@ const (
 	longColumns
 )
 
-// rowKernel notes a reduction's kernels and returns the first's number.
-func (to *Program) rowKernel(name string) int { return to.suffixed(name, rowKernels) }
+// rowKernel notes a reduction's kernels and returns the first's number; packed says
+// whether elements may move several at a time.
+func (to *Program) rowKernel(name string, s *stripeArgs, packed bool) int {
+	return to.suffixed(name, rowKernels, true, s.blocks > 1, packed)
+}
 
-// columnKernel is the same of one by rows or by columns.
-func (to *Program) columnKernel(name string) int { return to.suffixed(name, columnKernels) }
-
-func (to *Program) suffixed(name string, suffixes []string) (first int) {
+// suffixed notes kernels that follow one another, those that may run, and returns the
+// first's number.
+func (to *Program) suffixed(name string, suffixes []string, runs ...bool) (first int) {
+	first = len(to.kernels)
 	for i, suffix := range suffixes {
-		if k := to.kernel("%s%s", name, suffix); i == 0 {
-			first = k
-		}
+		to.kernelIf(runs[i], "%s%s", name, suffix)
 	}
 	return first
 }

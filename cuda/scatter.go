@@ -151,7 +151,8 @@ func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64,
 		sorting: to.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
 	}
 	s.count = to.kernel("sort_count")
-	s.hot = to.suffixed(job, scatterKernels)
+	several := slots > 1
+	s.hot = to.suffixed(job, scatterKernels, several, several, several, true)
 	s.slot = to.reserve(destinations * 4)
 	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
 	return s

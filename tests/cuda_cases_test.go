@@ -148,3 +148,40 @@ func TestCUDAMixedDevices(t *testing.T) {
 		t.Errorf("%d kernels were launched", s.count)
 	}
 }
+
+// loads is a cuda.Driver that notes the kernels that plans load.
+type loads struct {
+	cuda.Driver
+	names []string
+}
+
+func (l *loads) Available() error { return nil }
+
+func (l *loads) Load(_ int, kernels []string) ([]cuda.Function, error) {
+	l.names = slices.DeleteFunc(slices.Clone(kernels), func(name string) bool { return name == "" })
+	return make([]cuda.Function, len(kernels)), nil
+}
+
+// TestCUDALoads holds what plans load: kernels that some layout of the tensors takes,
+// and no others.
+func TestCUDALoads(t *testing.T) {
+	l := &loads{}
+	defer cuda.ReplaceDriver(l)()
+	for _, c := range []struct{ text, want string }{
+		{"choose_qparams_per_channel x=f32[70,264] axis=1 qmin=-8 qmax=7", "choose_qparams_f32 choose_qparams_f32_column choose_qparams_f32_lanes choose_qparams_f32_columns choose_qparams_f32_columns_fold"},
+		{"choose_qparams_per_tensor x=f32[140000] qmin=-8 qmax=7", "choose_qparams_f32 choose_qparams_f32_fold choose_qparams_f32_packs choose_qparams_f32_pieces choose_qparams_f32_fold"},
+		{"dynamic_quantize_per_token x=f32[9,64] q=s8 qmin=-128 qmax=127", "choose_qparams_f32 choose_qparams_f32_packs choose_qparams_f32_short quantize_f32_s8 quantize_dynamic_short_f32_8"},
+		{"fake_quantize_per_group_backward grad_output=f32[64,128] grad_scale=f32 group_size=128 qmin=-8 qmax=7", "fake_quantize_sums_f32 fake_quantize_sums_f32_packs fake_quantize_sums_f32_short"},
+		{"dequantize_per_tensor_backward grad_output=f32[140000] q=s8 grad_scale=f32 qmin=-8 qmax=7", "dequantize_sums_f32 dequantize_sums_f32_fold dequantize_sums_f32_packs dequantize_sums_f32_few"},
+		{"embedding weight=f32[4,8] indices=i64[3] bounds=skip", "embedding_f32"},
+		{"embedding_bag_per_sample_weights_backward grad_output=f32[7,5] weight=f32[11,5] indices=i64[7,3]", "embedding_bag_weights_f32"},
+		{"grid_sample_backward grad_output=f32[1,1,2,2,2] input=f32[1,1,3,3,3] grid=f32[1,2,2,2,3] grad_grid=none", "input_keys_3d_f32 fill sort_pass_4 sort_runs sort_count input_gradient_3d_f32_store"},
+	} {
+		if _, err := plans.Select(0, plans.MustParse(c.text+" device=cuda:0"), plans.Preference{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(l.names, " "); got != c.want {
+			t.Errorf("%s\nloads %s\nwant  %s", c.text, got, c.want)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 // The taps of bicubic grid_sample (NUMERICS.md, section 6): 16 for each
 // position, row by row; in volumes 64, plane by plane.
 #pragma once
-#include "sampler.cuh"
+#include "cell.cuh"
 
 // The weight of a tap at distance u, from 1 to 2 or up to 1, and its derivatives.
 template <class T> DEVICE T cubic_outer(T u) {

@@ -6,7 +6,7 @@ template <class X> struct ChooseQParams {
   typedef typename KeyOf<X>::type T;
   typedef Members Channel;
   template <i32 STEP, bool PLAIN> using Walk = MemberWalk<STEP, PLAIN>;
-  template <i32 V> using In = Loaded<X, V>;
+  template <i32 V> using In = Words<X, V>;
   static constexpr i32 SUMS = 2;
   static constexpr bool ANY_ORDER = true;
 
@@ -14,7 +14,7 @@ template <class X> struct ChooseQParams {
   static DEVICE void ready(const Args &, i64, Members &) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
-    in.template load<PLAIN>(a.x, at);
+    load_words<PLAIN>(in, a.x, at);
     return in;
   }
   template <i32 V, bool PLAIN, i32 C, i32 W>

@@ -72,7 +72,7 @@ template <class S> struct Renorm : Adding {
     i64 total, row;
   };
   template <i32 STEP, bool> using Walk = Straight<STEP>;
-  template <i32 V> using In = Loaded<S, V>;
+  template <i32 V> using In = Words<S, V>;
   static constexpr i32 SUMS = 2; // the sum of powers, and the largest
 
   static DEVICE Channel start(const Args &a, i64 i) {
@@ -83,13 +83,13 @@ template <class S> struct Renorm : Adding {
   static DEVICE void ready(const Args &, i64, Channel &) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
     In<V> in;
-    in.template load<PLAIN>(a.weight, ch.row * a.columns + column);
+    load_words<PLAIN>(in, a.weight, ch.row * a.columns + column);
     return in;
   }
   template <i32 V, bool>
   static DEVICE void add(const Args &a, const Channel (&)[1], i64, const In<V> &in, T (&sums)[2][V]) {
     T v[V];
-    in.unpack(v);
+    unpack(v, in);
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
       T size = abs_(v[j]);

@@ -1,7 +1,6 @@
+#include "chunk.cuh"
 #include "embedding.cuh"
 #include "rows.cuh"
-
-const i64 bag_chunk = 256;
 
 // Stops everything if offsets do not begin at 0, descend, or exceed the number
 // of indices, before anything is read through them.
@@ -23,27 +22,21 @@ struct BagArgs {
 
 // A sum in Chunk order of terms that come one after the other.
 template <class T> struct ChunkSum {
-  T sum, level[40]; // level[k] is a subtree of 1 << k chunks
-  i64 count;
-  DEVICE ChunkSum() : sum(0), count(0) {}
+  T sum = 0; // of the last chunk
+  Fold<T> chunks; // before it
+  i64 count = 0;
   DEVICE void add(T term) {
-    if (count > 0 && count % bag_chunk == 0) {
-      i32 k = 0;
-      for (i64 n = count / bag_chunk - 1; n & 1; n >>= 1) sum = level[k++] + sum;
-      level[k] = sum;
+    if (count > 0 && count % chunk_terms == 0) {
+      chunks.add(sum);
       sum = 0;
     }
     sum = sum + term;
     count++;
   }
-  // The last chunk is the odd one out at every level below.
-  DEVICE T total() const {
-    T all = sum;
-    i32 k = 0;
-    for (i64 n = count > 0 ? (count - 1) / bag_chunk : 0; n > 0; n >>= 1, k++) {
-      if (n & 1) all = level[k] + all;
-    }
-    return all;
+  DEVICE T total() {
+    if (chunks.n == 0) return sum;
+    chunks.add(sum);
+    return chunks.sum();
   }
 };
 
@@ -102,7 +95,7 @@ template <class S> struct BagWeights : Adding {
   };
   template <i32 STEP, bool> using Walk = Straight<STEP>;
   template <i32 V> struct In {
-    Loaded<S, V> dy, w;
+    Words<S, V> dy, w;
   };
   static constexpr i32 SUMS = 1;
 
@@ -114,15 +107,15 @@ template <class S> struct BagWeights : Adding {
   static DEVICE void ready(const Args &, i64, Channel &) {}
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &ch, i64 column) {
     In<V> in;
-    in.dy.template load<PLAIN>(a.grad, ch.bag * a.columns + column);
-    in.w.template load<PLAIN>(a.weight, ch.row * a.columns + column);
+    load_words<PLAIN>(in.dy, a.grad, ch.bag * a.columns + column);
+    load_words<PLAIN>(in.w, a.weight, ch.row * a.columns + column);
     return in;
   }
   template <i32 V, bool>
   static DEVICE void add(const Args &, const Channel (&)[1], i64, const In<V> &in, T (&sums)[1][V]) {
     T dy[V], w[V];
-    in.dy.unpack(dy);
-    in.w.unpack(w);
+    unpack(dy, in.dy);
+    unpack(w, in.w);
 #pragma unroll
     for (i32 j = 0; j < V; j++) sums[0][j] += dy[j] * w[j];
   }

@@ -67,7 +67,7 @@ template <class S> DEVICE void bag_max_backward(const BagRowsArgs &a) {
 #pragma unroll
       for (i32 j = 0; j < W; j++) {
         if (j >= n || element<i64>(a.chosen, from + j) != (i64)source) continue;
-        if (count[j] == row_chunk) {
+        if (count[j] == chunk_terms) {
           chunks[j].add(sum[j]);
           sum[j] = 0;
           count[j] = 0;

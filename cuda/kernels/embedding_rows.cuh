@@ -8,10 +8,9 @@
 // every 32 lanes of columns, which has many loads on their way; with more than
 // a chunk of sources, for every chunk, whose sums fold in the end.
 #pragma once
+#include "chunk.cuh"
 #include "embedding.cuh"
-#include "merge.cuh"
 
-const i32 row_chunk = 256;
 const u32 few_sources = 8;
 const i32 warp_lanes = 32;
 const i32 row_threads = 256;
@@ -200,7 +199,7 @@ template <class Job> DEVICE void fold_rows(const typename Job::Args &a) {
   for (i64 w = blockIdx.x; w < work; w += gridDim.x) {
     const i64 which = div_(w, groups), column = (w - which * groups) * wide + place;
     const RowPart p = r.several[which];
-    const u32 chunks = (p.count - 1) / row_chunk + 1;
+    const u32 chunks = (p.count - 1) / chunk_terms + 1;
     u32 each = 1;
     while (each * trees < chunks) each *= 2;
     const u32 lo = line * each, hi = lo + each < chunks ? lo + each : chunks;

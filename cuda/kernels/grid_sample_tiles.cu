@@ -13,7 +13,7 @@ TILE_LISTS(f32)
 TILE_LISTS(f64)
 
 KERNEL(input_tiles_place, TileArgs) {
-  __shared__ u32 shared[tile_threads];
+  __shared__ u32 shared[tile_warps];
   place_lists(a, shared);
 }
 

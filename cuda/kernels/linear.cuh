@@ -1,7 +1,7 @@
 // Bilinear and nearest grid_sample at one position of an image or a volume
 // (NUMERICS.md, section 6).
 #pragma once
-#include "sampler.cuh"
+#include "cell.cuh"
 
 // What grid_sample and its gradients ask of the taps of a position, those of
 // bicubic (bicubic.cuh) and of flat images (flat.cuh) alike:

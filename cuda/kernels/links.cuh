@@ -4,6 +4,7 @@
 // order of positions, and adds, which up to 256 is Chunk order (NUMERICS.md,
 // section 4). Pixels that have more mark their tile (tiles.cuh).
 #pragma once
+#include "chunk.cuh"
 #include "tile_lists.cuh"
 
 // A place so many bytes behind another, which the compiler does not make anew
@@ -68,7 +69,7 @@ template <class T, i32 N, bool FAR> struct Reach {
 // The sums of N channels of a patch's pixels. KEYS: how many runs there may be.
 template <class S, bool SECOND, i32 N, class P, i32 KEYS> struct Gather {
   typedef typename Compute<S>::type T;
-  static_assert(KEYS * run_length <= tile_chunk && KEYS >= P::cells, "");
+  static_assert(KEYS * run_length <= chunk_terms && KEYS >= P::cells, "");
   static constexpr u32 step = gather_threads, end = (1 + KEYS) * step;
   const TileArgs &a;
   u32 *keys; // those of a thread lie a step apart, behind a 0

@@ -46,8 +46,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
         },
         run);
   else
-    each_pack<Levels<T>, 1, false>(
-        a.q, a.tiles, [](i64, i32) { return 0; }, [](const Levels<T> &, i32, i64, i32) {}, run);
+    each_pack_slowly<Levels<T>>(a.q, a.tiles, run);
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u32 byte = 0;
 #pragma unroll 1
@@ -87,9 +86,7 @@ template <class Y> DEVICE void dequantize_packed(const PackedArgs &a) {
         },
         run);
   } else {
-    each_pack<Plain<T>, 1, false>(
-        a.q, a.tiles, [](i64, i32) { return 0; }, [&](const Plain<T> &p, i32, i64 first, i32 i) { run(p, first + i); },
-        run);
+    each_pack_slowly<Plain<T>>(a.q, a.tiles, run);
   }
   each_byte(a, a.tiles.packs * (V / 2), [&](i64 b, i64 i, i32 n) {
     u8 byte = element<u8>(a.codes, b);

@@ -99,6 +99,12 @@ DEVICE void each_pack(const Quant &q, const Tiles &t, Load load, Quickly quickly
   }
 }
 
+// Calls run(parameters, k) for every pack k, whatever the parameters are.
+template <class P, class Run> DEVICE void each_pack_slowly(const Quant &q, const Tiles &t, Run run) {
+  each_pack<P, 1, false>(
+      q, t, [](i64, i32) { return 0; }, [&](const P &p, i32, i64 first, i32 i) { run(p, first + i); }, run);
+}
+
 struct MapArgs {
   Quant q;
   Tensor in, x, out; // in: x, codes or grad_output; x: of a backward
@@ -144,8 +150,7 @@ template <class A, class B, class S, class T, class Op> DEVICE void map_packs(co
     ((Pack<S, V> *)a.out.data)[k] = out;
   };
   if constexpr (!quick) {
-    each_pack<P, 1, false>(
-        a.q, a.tiles, [&](i64, i32) { return 0; }, [&](const P &p, i32, i64 first, i32 i) { run(p, first + i); }, run);
+    each_pack_slowly<P>(a.q, a.tiles, run);
   } else if constexpr (Op::backward) {
     each_pack<P, tile_each / 2, false>(
         a.q, a.tiles,

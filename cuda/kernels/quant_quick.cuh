@@ -136,7 +136,7 @@ template <i32 MARGIN> struct Levels<f32, MARGIN> : Param<f32> {
     step = q.reciprocal ? 0 : inverse;
     bound();
     quick = s >= tiny && s <= 1 / tiny && abs_(z) <= large && lo >= -large && hi <= large;
-    if (float8) quick = quick && lo < 0 && hi > 0; // no bound takes a zero's sign
+    if (float8) quick = quick && lo < 0 && hi > 0; // a denormal quotient may round to 0
   }
   DEVICE void bound() {
     least = (lo - z - MARGIN) * s;

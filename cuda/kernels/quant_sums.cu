@@ -27,22 +27,22 @@ template <class X> struct FakeQuantizeSums : QuantSums<typename Compute<X>::type
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Loaded<X, V> dy, x;
+    Words<X, V> dy, x;
   };
   typedef FakeQuantizeSums Whole; // see DequantizeSums
   static DEVICE bool whole(const Args &) { return false; }
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
-    in.dy.template load<PLAIN>(a.dy, at);
-    in.x.template load<PLAIN>(a.x, at);
+    load_words<PLAIN>(in.dy, a.dy, at);
+    load_words<PLAIN>(in.x, a.x, at);
     return in;
   }
   template <i32 V, bool PLAIN, i32 C>
   static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
     T dy[V], x[V];
-    in.dy.unpack(dy);
-    in.x.unpack(x);
+    unpack(dy, in.dy);
+    unpack(x, in.x);
     Pack<X, V> dx; // the bits of dy: narrowing what was widened gives no others
     bool quick = true;
 #pragma unroll
@@ -91,7 +91,7 @@ struct DequantizeSums : QuantSums<typename Compute<Y>::type, Lent<typename Compu
   typedef typename Base::Args Args;
   typedef typename Base::Channel Channel;
   template <i32 V> struct In {
-    Loaded<Y, V> dy;
+    Words<Y, V> dy;
     Codes<T, V, WHOLE> q;
   };
   typedef DequantizeSums<Y, true> Whole;
@@ -99,14 +99,14 @@ struct DequantizeSums : QuantSums<typename Compute<Y>::type, Lent<typename Compu
 
   template <i32 V, bool PLAIN> static DEVICE In<V> load(const Args &a, const Channel &, i64 at) {
     In<V> in;
-    in.dy.template load<PLAIN>(a.dy, at);
+    load_words<PLAIN>(in.dy, a.dy, at);
     in.q.template load<PLAIN>(a, at);
     return in;
   }
   template <i32 V, bool PLAIN, i32 C>
   static DEVICE void add(const Args &a, const Channel (&ch)[C], i64 at, const In<V> &in, T (&sums)[2][V]) {
     T dy[V], q[V];
-    in.dy.unpack(dy);
+    unpack(dy, in.dy);
     in.q.less_zero(a, [&](i32 j) { return ch[C == 1 ? 0 : j].p.z; }, q);
     Pack<Y, V> dx;
 #pragma unroll

@@ -169,15 +169,15 @@ DEVICE f64 code_less_zero(const QuantSumArgs &, f64 q, f64 z) { return q - z; }
 
 // V codes of a byte, or of half of one, or none, as they lie in memory.
 template <class T, i32 V, bool WHOLE> struct Codes {
-  Loaded<u8, V> bytes;
+  Words<u8, V> bytes;
 
   template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) {
     if (a.x.dtype == s4_ || a.x.dtype == u4_) {
-      Loaded<u8, V / 2> halves;
-      halves.template load<PLAIN>(a.x, at / 2);
-      bytes.bits.w[0] = halves.bits.w[0];
+      Words<u8, V / 2> halves;
+      load_words<PLAIN>(halves, a.x, at / 2);
+      bytes.w.v[0] = halves.w.v[0];
     } else if (a.x.dtype != none_) {
-      bytes.template load<PLAIN>(a.x, at);
+      load_words<PLAIN>(bytes, a.x, at);
     }
   }
   // The codes less the zero points z(j).
@@ -199,15 +199,15 @@ template <class T, i32 V, bool WHOLE> struct Codes {
 
 // Whole numbers of a byte: from 2^23 on the last bits of an f32 are one.
 template <class T, i32 V> struct Codes<T, V, true> {
-  Loaded<u8, V> bytes;
+  Words<u8, V> bytes;
 
-  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { bytes.template load<PLAIN>(a.x, at); }
+  template <bool PLAIN> DEVICE void load(const QuantSumArgs &a, i64 at) { load_words<PLAIN>(bytes, a.x, at); }
   template <class Z> DEVICE void less_zero(const QuantSumArgs &a, Z z, T (&q)[V]) const {
     const bool negative = a.x.dtype == s8_;
     const f32 unit = 1 << 23, zero = unit + (negative ? 128 : 0);
 #pragma unroll
     for (i32 j = 0; j < V; j++) {
-      u32 word = bytes.bits.w[j / 4] ^ (negative ? 0x80808080 : 0);
+      u32 word = bytes.w.v[j / 4] ^ (negative ? 0x80808080 : 0);
       q[j] = (T)(from_bits(__byte_perm(word, bits_of(unit), 0x7440 + j % 4)) - zero) - z(j);
     }
   }

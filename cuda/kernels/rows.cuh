@@ -7,6 +7,7 @@
 // whose positions are as far apart as there are reductions.
 #pragma once
 #include "stripe.cuh"
+#include "words.cuh"
 
 // A Job says what is reduced:
 //   Args (with a Stripe named stripe), T, SUMS per reduction
@@ -24,38 +25,10 @@
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
 
-// V neighbours of a tensor as whole words, so that what takes them apart is done
-// where they are used and not where they are loaded, which would wait.
-template <class S, i32 V> struct Loaded {
-  static constexpr i32 bytes = sizeof(S) * V, count = (bytes + 3) / 4;
-  struct alignas(bytes < 16 ? bytes < 4 ? 4 : bytes : 16) Bits {
-    u32 w[count];
-  } bits;
-
-  template <bool PLAIN> DEVICE void load(const Tensor &t, i64 i) {
-    const S *p = (const S *)t.data + plain_offset<PLAIN>(t, i);
-    if constexpr (bytes == 1)
-      bits.w[0] = *(const u8 *)p;
-    else if constexpr (bytes == 2)
-      bits.w[0] = *(const u16 *)p;
-    else
-      bits = *(const Bits *)p;
-  }
-  DEVICE S operator[](i32 j) const {
-    if constexpr (sizeof(S) == 8)
-      return from_bits((u64)bits.w[2 * j + 1] << 32 | bits.w[2 * j]);
-    else if constexpr (sizeof(S) == 4)
-      return from_bits(bits.w[j]);
-    else if constexpr (sizeof(S) == 2)
-      return S{(u16)(bits.w[j / 2] >> 16 * (j % 2))};
-    else
-      return (S)(bits.w[j / 4] >> 8 * (j % 4));
-  }
-  template <class T> DEVICE void unpack(T (&v)[V]) const {
-#pragma unroll
-    for (i32 j = 0; j < V; j++) v[j] = widen<T>((*this)[j]);
-  }
-};
+// Loads and stores V neighbours, from element i on.
+template <bool PLAIN, class S, i32 V> DEVICE void load_words(Words<S, V> &words, const Tensor &t, i64 i) {
+  words.load((const S *)t.data + plain_offset<PLAIN>(t, i));
+}
 template <bool PLAIN, class S, i32 V> DEVICE void put_pack(const Tensor &t, i64 i, const Pack<S, V> &p) {
   *(Pack<S, V> *)((S *)t.data + plain_offset<PLAIN>(t, i)) = p;
 }

@@ -9,9 +9,8 @@
 // are summed by a thread each, then folded. Which slots a destination gets
 // depends on the schedule; what it computes does not.
 #pragma once
+#include "chunk.cuh"
 #include "merge.cuh"
-
-const i32 scatter_chunk = 256;
 
 struct Scatter {
   i64 destinations, columns;
@@ -39,7 +38,7 @@ DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i3
   for (i32 j = 0; j < W; j++) sum[j] = 0;
   u32 from;
   i32 list = 0;
-  for (i32 i = 0; i < scatter_chunk && m.next(from, list); i++) {
+  for (i32 i = 0; i < chunk_terms && m.next(from, list); i++) {
     typename Job::T term[W];
     Job::load(a, Job::item(a, from, list), column, n, term);
 #pragma unroll
@@ -57,8 +56,8 @@ template <class Job> DEVICE void scatter_hot(const typename Job::Args &a) {
   const Scatter &s = a.scatter;
   for (i64 d = thread_number(); d < s.destinations; d += thread_count()) {
     u32 count = Merge<Job>::count(a, d);
-    if (count <= (u32)scatter_chunk) continue;
-    u32 chunks = (count - 1) / scatter_chunk + 1, first = 1 + atomicAdd(s.hot, chunks);
+    if (count <= (u32)chunk_terms) continue;
+    u32 chunks = (count - 1) / chunk_terms + 1, first = 1 + atomicAdd(s.hot, chunks);
     for (u32 i = 0; i < chunks; i++) s.hot[first + i] = (u32)d;
     s.slot[d] = first;
   }
@@ -74,7 +73,7 @@ template <class Job> DEVICE void scatter_chunks(const typename Job::Args &a) {
     i64 d = s.hot[1 + slot];
     i32 n = width_left(s.columns, column, Job::WIDTH);
     Merge<Job> m(a, d);
-    m.skip((u32)(slot + 1 - s.slot[d]) * scatter_chunk);
+    m.skip((u32)(slot + 1 - s.slot[d]) * chunk_terms);
     typename Job::T sum[Job::WIDTH];
     sum_chunk<Job>(a, m, column, n, sum);
 #pragma unroll
@@ -96,7 +95,7 @@ template <class Job> DEVICE void scatter_fold(const typename Job::Args &a, typen
     i64 slot = div_(w, groups), column = (w - slot * groups) * 8 + line;
     i64 d = s.hot[1 + slot];
     if (slot + 1 != s.slot[d]) continue; // not a first slot
-    u32 chunks = (Merge<Job>::count(a, d) - 1) / scatter_chunk + 1, each = 1;
+    u32 chunks = (Merge<Job>::count(a, d) - 1) / chunk_terms + 1, each = 1;
     while (each * 32 < chunks) each *= 2;
     T *sums = (T *)s.sums + slot * s.columns + column;
     u32 lo = lane * each, hi = lo + each < chunks ? lo + each : chunks;
@@ -118,7 +117,7 @@ template <class Job> DEVICE void scatter_store(const typename Job::Args &a) {
     Merge<Job> m(a, d);
     u32 count = m.count();
     typename Job::T sum[Job::WIDTH];
-    if (count <= (u32)scatter_chunk) {
+    if (count <= (u32)chunk_terms) {
       sum_chunk<Job>(a, m, column, n, sum);
     } else {
       const typename Job::T *folded = (const typename Job::T *)s.sums + (s.slot[d] - 1) * s.columns + column;

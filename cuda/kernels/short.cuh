@@ -5,7 +5,6 @@
 #pragma once
 #include "rows.cuh"
 
-const i32 short_steps = 4; // of 64 positions: the longest reduction
 const i32 short_threads = 4; // that share a reduction
 
 template <class Job, i32 V> DEVICE void stripe_short(const typename Job::Args &a) {

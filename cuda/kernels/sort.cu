@@ -4,6 +4,7 @@
 // passes. In a pass, every block orders a tile of pairs in shared memory and
 // asks the tiles before it how many keys of each digit they have.
 #include "embedding_rows.cuh"
+#include "scan.cuh"
 #include "sort.cuh"
 
 const i32 sort_warps = sort_threads / 32;
@@ -34,23 +35,6 @@ KERNEL(sort_count, CountArgs) {
 }
 
 const u32 whole_warp = 0xffffffffu;
-
-// The sum of the values of the threads before this one. Called by a whole
-// block; sums is [sort_warps], and for this call alone.
-DEVICE u32 scan_block(u32 *sums, u32 value) {
-  const i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  u32 sum = value;
-#pragma unroll
-  for (i32 step = 1; step < 32; step *= 2) {
-    u32 before = __shfl_up_sync(whole_warp, sum, step);
-    if (lane >= step) sum += before;
-  }
-  if (lane == 31) sums[warp] = sum;
-  __syncthreads();
-#pragma unroll
-  for (i32 w = 0; w < sort_warps; w++) sum += w < warp ? sums[w] : 0;
-  return sum - value;
-}
 
 // The lanes of a warp whose bit is the same as this one's.
 DEVICE u32 same_bit(u32 digit, i32 bit) {
@@ -149,7 +133,7 @@ template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   for (i32 w = 0; w < sort_warps; w++) total += count[w] = next[w][digit];
   volatile u64 *said = a.tiles + (u64)tile * digits + digit;
   if (tile > 0) *said = tile_says(a, false, total);
-  const u32 begin = scan_block(sums[0], total);
+  const u32 begin = sum_before(sums[0], total);
   u32 to = begin;
 #pragma unroll
   for (i32 w = 0; w < sort_warps; w++) {
@@ -163,7 +147,7 @@ template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   if (tile > 0)
     before = ask_tiles(a, tile, digit);
   else
-    before = scan_block(sums[1], a.totals[a.pass * digits + digit]);
+    before = sum_before(sums[1], a.totals[a.pass * digits + digit]);
   *said = tile_says(a, true, before + total);
   shift[digit] = before - begin;
   __syncthreads();
@@ -223,13 +207,13 @@ KERNEL(rows_find, Rows) {
   for (i64 row = thread_number(); row < a.rows; row += thread_count()) {
     const u32 start = a.start[row], count = a.stop[row] - start;
     if (count <= few_sources) continue;
-    if (count <= row_chunk) {
+    if (count <= chunk_terms) {
       a.single[atomicAdd(a.found + 1, 1u)] = {(u32)row, start, count, 0};
       continue;
     }
-    const u32 chunks = (count - 1) / row_chunk + 1, slot = atomicAdd(a.found, chunks);
+    const u32 chunks = (count - 1) / chunk_terms + 1, slot = atomicAdd(a.found, chunks);
     for (u32 i = 0; i < chunks; i++)
-      a.chunks[slot + i] = {(u32)row, start + i * row_chunk, min_(row_chunk, count - i * row_chunk), 0};
+      a.chunks[slot + i] = {(u32)row, start + i * chunk_terms, min_(chunk_terms, count - i * chunk_terms), 0};
     a.several[atomicAdd(a.found + 2, 1u)] = {(u32)row, slot, count, 0};
   }
 }

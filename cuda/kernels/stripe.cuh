@@ -29,8 +29,7 @@ struct Stripe {
 // A Job says what is reduced:
 //   Args (with a Stripe named stripe), T, SUMS per reduction
 //   Channel: what its terms need, from start(args, reduction); has total, the number of positions
-//   In: inputs of one position, from load<false>(args, channel, position)
-//   terms<false>(args, channel, position, in, out[SUMS])
+//   terms(args, channel, position, out[SUMS])
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
 //   finish(args, reduction, sums)
 // A tile is 16 KiB of terms, and its lanes' sums are at most as many.
@@ -68,10 +67,7 @@ DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 st
     const typename Job::Channel &ch = t.channel[p.channel];
     typename Job::T out[S];
     for (i32 k = 0; k < S; k++) out[k] = 0;
-    if (start + p.position < ch.total) {
-      typename Job::In in = Job::template load<false>(a, ch, start + p.position);
-      Job::template terms<false>(a, ch, start + p.position, in, out);
-    }
+    if (start + p.position < ch.total) Job::terms(a, ch, start + p.position, out);
     i32 at = p.channel * (positions + 1) + p.position;
     for (i32 k = 0; k < S; k++) t.terms[(k << a.stripe.log_channels) * (positions + 1) + at] = out[k];
   }

@@ -1,14 +1,15 @@
 // The lists of positions that tiles.cuh starts from: which tiles an image has,
 // and which positions have a tap in each of them, in whatever order.
 #pragma once
+#include "cell.cuh"
 #include "link.cuh"
+#include "scan.cuh"
 
 const i32 log_width = 5, log_height = 3;
 const i32 tile_width = 1 << log_width, tile_height = 1 << log_height;
 const i32 tile_pixels = tile_width * tile_height;
-const i32 tile_threads = 128;
+const i32 tile_threads = 128, tile_warps = tile_threads / 32;
 const i32 tile_channels = 4; // that are summed at a time
-const i32 tile_chunk = 256;
 const i32 few_tiles = 16; // so many scan all positions of their image sooner than they sort what they have
 const i32 pixels_each = tile_pixels / tile_threads; // of a thread
 const i32 counter_pitch = 8; // counters lie apart, for atomics on one sector wait for each other
@@ -22,10 +23,13 @@ struct TileArgs {
   u32 *count, *next; // [images][tiles][counter_pitch]: the length of a list, and where its next position goes
   u32 *lists, *spare; // [images][4 * positions]: an image's lists follow one another
   Links links; // positions are listed by their sources, too
-  u32 *heavy; // [images][tiles]: whether a tile is summed here; then whether any is
+  u32 *heavy; // [images][tiles]: whether a tile is summed here; then whether any is; null: all are
   // See links.cuh. channels: of a thread. packs: whether a patch's pixels in a row may be written together.
   i32 channels, log_groups, packs, pad;
 };
+
+DEVICE bool any_heavy(const TileArgs &a) { return !a.heavy || a.heavy[a.sampler.images * a.tiles] != 0; }
+DEVICE bool is_heavy(const TileArgs &a, i64 tile) { return !a.heavy || a.heavy[tile] != 0; }
 
 DEVICE Position<2> listed_position(const TileArgs &a, i64 image, u32 source) {
   Position<2> p;
@@ -82,7 +86,7 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
   const Sampler &s = a.sampler;
   const u32 none = 0xffffffffu;
   u32 *counters = FILL ? a.next : a.count;
-  if (a.heavy[s.images * a.tiles] == 0) return;
+  if (!any_heavy(a)) return;
   each_position<2>(s, 1, [&](const Position<2> &p, bool here, i64) { // all threads of a warp
     TileTaps<T> taps(s, p);
     i32 column[2], row[2];
@@ -91,7 +95,7 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
     u32 *list = a.lists + 4 * a.positions * p.image;
     here = here && column[0] >= 0 && row[0] >= 0;
     u32 first = here ? tiles + row[0] * (u32)a.columns + column[0] : none;
-    if (here && a.heavy[first] == 0) first = none;
+    if (here && !is_heavy(a, first)) first = none;
     const u32 to = count_together(counters, first, none, shared);
     if (FILL && first != none) list[to] = source;
     if (!here || (column[1] < 0 && row[1] < 0)) return;
@@ -99,39 +103,19 @@ template <class T, bool FILL> DEVICE void list_positions(const TileArgs &a, u32 
     for (i32 i = 1; i < 4; i++) { // seldom
       if (column[i & 1] < 0 || row[i >> 1] < 0) continue;
       const u32 tile = tiles + row[i >> 1] * (u32)a.columns + column[i & 1];
-      if (a.heavy[tile] == 0) continue;
+      if (!is_heavy(a, tile)) continue;
       const u32 place = atomicAdd(counters + (i64)tile * counter_pitch, 1u);
       if (FILL) list[place] = source;
     }
   });
 }
 
-// Turns each thread's value into the sum of those of the threads before it, and
-// returns the sum of all. A whole block calls it.
-DEVICE u32 sum_before(u32 *shared, u32 &value) {
-  u32 sum = value;
-  shared[threadIdx.x] = sum;
-  __syncthreads();
-#pragma unroll 1
-  for (i32 step = 1; step < tile_threads; step *= 2) {
-    const u32 before = (i32)threadIdx.x >= step ? shared[threadIdx.x - step] : 0;
-    __syncthreads();
-    sum += before;
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-  }
-  const u32 total = shared[tile_threads - 1];
-  value = sum - value;
-  __syncthreads();
-  return total;
-}
-
 // Turns a thread's n counters into where runs of so many begin, after those of
 // the threads before it.
-DEVICE void start_runs(u32 *shared, u32 *counters, i32 n) {
+DEVICE void start_runs(u32 (&shared)[tile_warps], u32 *counters, i32 n) {
   u32 sum = 0;
   for (i32 i = 0; i < n; i++) sum += counters[i];
-  sum_before(shared, sum);
+  sum = sum_before(shared, sum);
   for (i32 i = 0; i < n; i++) {
     const u32 count = counters[i];
     counters[i] = sum;
@@ -141,8 +125,8 @@ DEVICE void start_runs(u32 *shared, u32 *counters, i32 n) {
 }
 
 // Where the lists of an image's tiles begin: a block of threads takes an image.
-DEVICE void place_lists(const TileArgs &a, u32 *shared) {
-  if (a.heavy[a.sampler.images * a.tiles] == 0) return;
+DEVICE void place_lists(const TileArgs &a, u32 (&shared)[tile_warps]) {
+  if (!any_heavy(a)) return;
   const i32 each = 32; // tiles of a thread
   for (i64 image = blockIdx.x; image < a.sampler.images; image += gridDim.x) {
     const u32 *count = a.count + image * a.tiles * counter_pitch;
@@ -155,14 +139,15 @@ DEVICE void place_lists(const TileArgs &a, u32 *shared) {
         here[i] = first + i < a.tiles ? count[(first + i) * counter_pitch] : 0;
         sum += here[i];
       }
-      const u32 total = sum_before(shared, sum);
-      sum += done;
+      u32 total;
+      sum = done + sum_before(shared, sum, total);
 #pragma unroll
       for (i32 i = 0; i < each; i++) {
         if (first + i < a.tiles) next[(first + i) * counter_pitch] = sum;
         sum += here[i];
       }
       done += total;
+      __syncthreads();
     }
   }
 }

@@ -4,7 +4,7 @@
 // lists, in shared memory, what contributes to each pixel, puts that in the
 // order of positions, and sums in Chunk order (NUMERICS.md, section 4).
 #pragma once
-#include "merge.cuh"
+#include "chunk.cuh"
 #include "tile_lists.cuh"
 
 template <class T> struct TileShare {
@@ -12,20 +12,20 @@ template <class T> struct TileShare {
   union {
     T weight[4][entries];
     struct { // while a list is sorted
-      u32 next[256], count[tile_threads / 32][256]; // of digits: where the next goes; how many a warp has
+      u32 next[256], count[tile_warps][256]; // of digits: where the next goes; how many a warp has
     } digits;
   };
   union {
     T dy[tile_channels][entries];
     struct { // while pixels are listed
       u16 place[4][entries]; // of a tap's pixel in the tile, or none
-      u32 next[tile_threads / 32][tile_pixels]; // where a warp puts a pixel's next entry
+      u32 next[tile_warps][tile_pixels]; // where a warp puts a pixel's next entry
     } pixels;
   };
   u32 source[entries];
   u16 list[4 * entries]; // of each pixel, one after the other: an entry and its tap
   u32 stop[tile_pixels]; // of each pixel's list
-  u32 scan[tile_threads];
+  u32 scan[tile_warps];
 };
 
 // Sorts a list that a tile's block takes in several parts, 8 bits at a time from
@@ -34,7 +34,7 @@ template <class T> DEVICE void sort_list(TileShare<T> &t, u32 *list, u32 *spare,
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
   for (i32 shift = 0; shift < 32 && (largest >> shift || shift / 8 % 2); shift += 8) {
-    for (u32 i = threadIdx.x; i < 256 * (1 + tile_threads / 32); i += tile_threads) t.digits.next[i] = 0;
+    for (u32 i = threadIdx.x; i < 256 * (1 + tile_warps); i += tile_threads) t.digits.next[i] = 0;
     __syncthreads();
     for (u32 i = threadIdx.x; i < n; i += tile_threads) atomicAdd(&t.digits.next[list[i] >> shift & 255], 1u);
     __syncthreads();
@@ -78,7 +78,7 @@ DEVICE void scan_list(const TileArgs &a, TileShare<T> &t, i64 image, i32 column,
     __syncthreads();
     u32 to = done + __popc(votes & ((1u << lane) - 1));
 #pragma unroll
-    for (u32 w = 0; w < tile_threads / 32; w++) {
+    for (u32 w = 0; w < tile_warps; w++) {
       if (w < warp) to += t.scan[w];
       done += t.scan[w];
     }
@@ -108,7 +108,7 @@ template <class T> DEVICE void order_list(TileShare<T> &t, u32 lo, u32 hi) {
 // Fills pixels' lists from entries that are in order: each warp takes a part of
 // them in turn, behind the parts of those before it.
 template <class T> DEVICE void list_in_order(TileShare<T> &t, u32 n) {
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, none = 0xffffu, warps = tile_threads / 32;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, none = 0xffffu;
   const u32 part = (n + 31) / 32 * 32, first = warp * part + lane; // 4 * n taps, by four warps
   u32 *const next = t.pixels.next[warp];
   const auto place_of = [&](u32 i) { return i < 4 * n ? t.pixels.place[i & 3][i >> 2] : none; };
@@ -121,7 +121,7 @@ template <class T> DEVICE void list_in_order(TileShare<T> &t, u32 n) {
   __syncthreads();
   for (i32 i = threadIdx.x; i < tile_pixels; i += tile_threads) {
 #pragma unroll
-    for (u32 w = 0; w < warps; w++) {
+    for (u32 w = 0; w < tile_warps; w++) {
       const u32 count = t.pixels.next[w][i];
       t.pixels.next[w][i] = t.stop[i];
       t.stop[i] += count;
@@ -213,12 +213,12 @@ template <class T> struct PixelSums {
   DEVICE void add(const TileShare<T> &t, u32 lo, u32 hi) {
     const u32 mask = TileShare<T>::entries - 1;
     while (lo < hi) {
-      if (filled == tile_chunk) {
+      if (filled == chunk_terms) {
 #pragma unroll
         for (i32 j = 0; j < tile_channels; j++) chunks[j].add(sum[j]), sum[j] = 0;
         filled = 0;
       }
-      const u32 to = min_(hi, lo + (tile_chunk - filled));
+      const u32 to = min_(hi, lo + (chunk_terms - filled));
       filled += to - lo;
       for (; lo < to; lo++) {
         const u32 entry = t.list[lo], e = entry & mask;
@@ -239,9 +239,9 @@ template <class S, bool SECOND> DEVICE void sum_tiles(const TileArgs &a, TileSha
   typedef typename Compute<S>::type T;
   const Sampler &s = a.sampler;
   const u32 part = TileShare<T>::entries;
-  if (a.heavy[s.images * a.tiles] == 0) return;
+  if (!any_heavy(a)) return;
   for (i64 w = blockIdx.x; w < s.images * a.tiles; w += gridDim.x) {
-    if (a.heavy[w] == 0) continue;
+    if (!is_heavy(a, w)) continue;
     const i64 image = div_(w, a.tiles), tile = w - image * a.tiles, row = div_(tile, a.columns);
     const i32 left = (i32)(tile - row * a.columns) * tile_width, top = (i32)row * tile_height;
     const u32 n = a.count[w * counter_pitch], first = a.next[w * counter_pitch] - n;

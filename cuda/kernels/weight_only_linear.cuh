@@ -23,9 +23,6 @@ template <class X> struct WeightOnlyLinear : Adding {
   struct Channel {
     i64 total, m, n;
   };
-  struct In {
-    T x, w;
-  };
   static constexpr i32 SUMS = 1;
 
   static DEVICE Channel start(const Args &a, i64 c) {
@@ -33,17 +30,13 @@ template <class X> struct WeightOnlyLinear : Adding {
     ch.n = c - ch.m * a.n;
     return ch;
   }
-  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 k) {
+  static DEVICE void terms(const Args &a, const Channel &ch, i64 k, T (&out)[1]) {
     i64 i = ch.n * a.k + k, group = ch.n * a.groups + div_(k, a.group);
     bool packed = a.weight.dtype == s4_ || a.weight.dtype == u4_;
     T q = packed ? (T)packed_code(a.weight, i, a.k) : get_any<T>(a.weight, i);
     T z = get_any<T>(a.zero, group);
     if (a.learned) z = round_zero(z, (T)a.lo, (T)a.hi);
-    In in = {get<X>(a.x, ch.m * a.k + k), (q - z) * get_any<T>(a.scale, group)};
-    return in;
-  }
-  template <bool> static DEVICE void terms(const Args &, const Channel &, i64, const In &in, T (&out)[1]) {
-    out[0] = in.x * in.w;
+    out[0] = get<X>(a.x, ch.m * a.k + k) * ((q - z) * get_any<T>(a.scale, group));
   }
   static DEVICE void finish(const Args &a, i64 c, const T (&sums)[1]) {
     T y = sums[0];

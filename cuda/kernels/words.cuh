@@ -1,28 +1,42 @@
-// Packs of short elements as words, of which one instruction makes two or four.
+// Packs of elements as words, which one instruction may make of two or four, and which are
+// taken apart where they are used and not where they are loaded, which would wait.
 #pragma once
 #include "dtypes.cuh"
 
 template <class S, i32 V> struct Words {
-  static constexpr i32 count = sizeof(S) * V / 4, each = 4 / sizeof(S); // words; elements of a word
+  static constexpr i32 bytes = sizeof(S) * V;
+  static constexpr i32 count = (bytes + 3) / 4, each = 4 / sizeof(S); // words; elements of a word
   Pack<u32, count> w;
+
   // An element's bits, and others above them.
   DEVICE u32 bits(i32 j) const { return w.v[j / each] >> 32 / each * (j % each); }
+  DEVICE S operator[](i32 j) const {
+    if constexpr (sizeof(S) == 8)
+      return from_bits((u64)w.v[2 * j + 1] << 32 | w.v[2 * j]);
+    else if constexpr (sizeof(S) == 4)
+      return from_bits(w.v[j]);
+    else if constexpr (sizeof(S) == 2)
+      return S{(u16)bits(j)};
+    else
+      return (S)bits(j);
+  }
+  // Loads V elements, which are aligned as a Pack of them is.
+  DEVICE void load(const S *p) {
+    if constexpr (bytes == 1)
+      w.v[0] = *(const u8 *)p;
+    else if constexpr (bytes == 2)
+      w.v[0] = *(const u16 *)p;
+    else
+      w = *(const Pack<u32, count> *)p;
+  }
 };
 template <class S, i32 V> DEVICE Words<S, V> &words_at(const Tensor &t, i64 pack) {
   return ((Words<S, V> *)t.data)[pack];
 }
 
-template <i32 V> DEVICE void unpack(f32 (&v)[V], const Words<f32, V> &p) {
+template <class T, class S, i32 V> DEVICE void unpack(T (&v)[V], const Words<S, V> &p) {
 #pragma unroll
-  for (i32 j = 0; j < V; j++) v[j] = from_bits(p.w.v[j]);
-}
-template <i32 V> DEVICE void unpack(f32 (&v)[V], const Words<bf16, V> &p) {
-#pragma unroll
-  for (i32 j = 0; j < V; j++) v[j] = from_bits(j % 2 ? p.w.v[j / 2] & 0xffff0000 : p.w.v[j / 2] << 16);
-}
-template <i32 V> DEVICE void unpack(f32 (&v)[V], const Words<f16, V> &p) {
-#pragma unroll
-  for (i32 j = 0; j < V; j++) v[j] = half_to_float((u16)p.bits(j));
+  for (i32 j = 0; j < V; j++) v[j] = widen<T>(p[j]);
 }
 
 // Packs the last bytes of words, or of two the first.
