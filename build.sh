@@ -104,7 +104,7 @@ together() {
 # Folders that are Go modules of their own, so that users do not get their dependencies.
 inner_modules() { sources '*/go.mod' | xargs -r dirname; }
 
-checks() {
+go_checks() {
   step "check: gofmt"
   local unformatted
   unformatted=$(sources '*.go' | xargs gofmt -l)
@@ -126,6 +126,9 @@ checks() {
     step "check: go vet, staticcheck in $module"
     (cd "$module" && go vet ./... && go run $staticcheck ./...)
   done
+}
+
+other_checks() {
   step "check: ruff"
   .venv/bin/ruff check -q .
   .venv/bin/ruff format -q --check . || stop "run ./build.sh format"
@@ -135,7 +138,16 @@ checks() {
   c_sources | xargs -r .venv/bin/clang-format --dry-run -Werror || stop "run ./build.sh format"
 }
 
-plain_tests() {
+go_tests() {
+  step "test: go, with cgo, and the C and C++ consumers"
+  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off ./...
+  step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
+  with_cuda go test -vet=off -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
+  local module
+  for module in $(inner_modules); do
+    step "test: go, in $module"
+    (cd "$module" && go test -vet=off ./...)
+  done
   step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: above)"
   (
     export CGO_ENABLED=0
@@ -159,18 +171,10 @@ python_tests() {
 
 tests() {
   lib
-  checks # these vet; the tests need not
-  step "test: go, with cgo, and the C and C++ consumers"
-  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off ./...
-  step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
-  with_cuda go test -vet=off -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
-  local module
-  for module in $(inner_modules); do
-    step "test: go, in $module"
-    (cd "$module" && go test -vet=off ./...)
-  done
-  step "test: go without cgo, and python, side by side (what they print: below, when both are over)"
-  together plain_tests python_tests
+  step "check: everything that needs no test (what is printed: below, when all is over)"
+  together go_checks other_checks # these vet; the tests need not
+  step "test: go and python, side by side (what they print: below, when both are over)"
+  together go_tests python_tests
   step "test: everything passed"
 }
 

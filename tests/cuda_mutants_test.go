@@ -135,7 +135,7 @@ func TestCUDAMutants(t *testing.T) {
 			}
 			compile.Run(m.file, func(each *testing.T) {
 				each.Parallel()
-				programs[i] = buildMutant(t, whole, edit, strings.Split(m.unit, ","))
+				programs[i] = buildMutant(t, whole, m.file, edit, strings.Split(m.unit, ","))
 			})
 		}
 	})

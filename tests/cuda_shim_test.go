@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/plans"
 )
 
 // The kernels of ../cuda, compiled for the CPU into a program that runs
@@ -46,20 +47,35 @@ func buildShim(t *testing.T) string {
 	return compileShim(t, append([]string{compiler}, shimFlags...), folder, sources)
 }
 
-// buildMutant compiles those kernels that are in some files, which edit may
-// change first, and what runs them as it was compiled beside the program whole.
-func buildMutant(t *testing.T, whole string, edit func(name, text string) string, units []string) string {
+// buildMutant compiles those kernels of some files that include the file edited,
+// and links them with what was compiled beside the program whole.
+func buildMutant(t *testing.T, whole, edited string, edit func(name, text string) string, units []string) string {
 	compiler, sources, _ := shimSources(t)
+	kept := filepath.Dir(whole)
+	objects := []string{filepath.Join(kept, "run.o"), filepath.Join(kept, "fibers.o")}
 	for name, text := range sources {
 		unit, isKernel := strings.CutSuffix(name, ".cu")
-		if isKernel && !slices.Contains(units, unit) || strings.HasSuffix(name, ".cc") {
+		switch {
+		case strings.HasSuffix(name, ".cc") || isKernel && !slices.Contains(units, unit):
 			delete(sources, name)
-		} else {
+		case isKernel && !includes(t, filepath.Join(kept, unit+".d"), edited):
+			objects = append(objects, filepath.Join(kept, unit+".o"))
+			delete(sources, name)
+		default:
 			sources[name] = edit(name, text)
 		}
 	}
-	command := append(append([]string{compiler}, shimFlags...), "-O1") // compiles in less time
-	return compileShim(t, command, t.TempDir(), sources, filepath.Join(filepath.Dir(whole), "run.o"), filepath.Join(filepath.Dir(whole), "fibers.o"))
+	command := append(append([]string{compiler}, shimFlags...), "-O0") // compiles in a fraction of the time
+	return compileShim(t, command, t.TempDir(), sources, objects...)
+}
+
+// includes reports whether a file is among what the compiler's list names.
+func includes(t *testing.T, list, file string) bool {
+	text, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(strings.Fields(string(text)), file)
 }
 
 // shimSources returns the C++ compiler, the sources by name and their hash.
@@ -94,9 +110,17 @@ func exists(path string) bool {
 
 // The last two end the program where a GPU would fail (access off an
 // alignment) or give other bits (a float that its integer cannot hold).
-var shimFlags = []string{
-	"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC",
+var shimFlags = append([]string{
+	"-O1", "-MMD", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC",
 	"-fsanitize=alignment,float-cast-overflow,shift,signed-integer-overflow", "-fsanitize-undefined-trap-on-error",
+}, fusedSteps()...)
+
+// fusedSteps has fma be an instruction rather than a call, where there is one.
+func fusedSteps() []string {
+	if runtime.GOARCH == "amd64" && plans.ISA() != "go" {
+		return []string{"-mfma"}
+	}
+	return nil
 }
 
 // compileShim compiles the sources into folder, links them with objects and

@@ -157,8 +157,8 @@ inline float from_bits(unsigned b) {
 inline float half_to_float(unsigned short h) {
   unsigned sign = (unsigned)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
   if (exponent == 31) return from_bits(sign | 0x7f800000 | fraction << 13);
-  float magnitude = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(fraction | 1024), (int)exponent - 25);
-  return sign ? -magnitude : magnitude;
+  if (exponent == 0) return from_bits(sign | bits_of((float)fraction * 0x1p-24f));
+  return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
 inline unsigned short float_to_half(float f) {
@@ -167,11 +167,10 @@ inline unsigned short float_to_half(float f) {
   if (f != f) return 0x7fff;
   float a = fabsf(f);
   if (a >= 65520.0f) return sign | 0x7c00;
-  if (a == 0) return sign;
-  int exponent;
-  frexpf(a, &exponent); // a = m * 2^exponent, m in [1/2, 1)
+  int exponent = (int)(b >> 23 & 255) - 126; // a < 2^exponent
   if (exponent < -13) exponent = -13; // the denormals' unit
-  unsigned units = (unsigned)rintf(ldexpf(a, 11 - exponent)); // of 2^(exponent-11); exact before rounding
+  // In units of 2^(exponent-11): exact before it is rounded.
+  unsigned units = (unsigned)rintf(a * from_bits((unsigned)(138 - exponent) << 23));
   return sign | (unsigned short)((unsigned)((exponent + 13) << 10) + units);
 }
 inline unsigned two_halves(float x, float y) { return float_to_half(x) | (unsigned)float_to_half(y) << 16; }

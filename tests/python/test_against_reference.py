@@ -10,7 +10,9 @@ A failure prints its seed: the same seed with --count 1 runs that problem alone.
 """
 
 import argparse
+import copy
 import ctypes
+import functools
 import json
 import math
 import os
@@ -242,12 +244,18 @@ def expand_some(array, rng):
     return reference.BF16(raw) if isinstance(array, reference.BF16) else raw
 
 
-def one(library, seed, op=None):
-    """Runs the problem of a seed; returns what is wrong with the results, or None."""
+@functools.cache  # for all ways to call the library
+def drawn(seed, op):
+    """The problem of a seed, with its inputs and the reference's results; and what draws the rest."""
     rng = np.random.default_rng(seed)
     draw = Draw(rng, op)
     inputs = [None if a is None else expand_some(a, rng) for a in draw.inputs]
-    want = reference.run(draw.text, inputs, initial=draw.initial)
+    return rng, draw, inputs, reference.run(draw.text, inputs, initial=draw.initial)
+
+
+def one(library, seed, op=None):
+    """Runs the problem of a seed; returns what is wrong with the results, or None."""
+    rng, draw, inputs, want = copy.deepcopy(drawn(seed, op))
     in_place = draw.arguments[0][1] == "inout"
     compact = rng.random() < 0.5  # all tensors, as the fast rows want them
     placed = [None if a is None else Placed(a, rng, in_place and i == 0, compact) for i, a in enumerate(inputs)]

@@ -19,17 +19,18 @@ def test_import_loads_no_library():
 def test_import_without_a_library():
     """Importing works; the first call says what is missing."""
     program = """
-        import torch, isobit
-        for _ in range(2):
+        import os, sys, torch, isobit
+        for path in ("/nowhere/libisobit.so", "/nowhere/libisobit.so", sys.executable):
+            os.environ["ISOBIT_LIBRARY"] = path
             try:
                 isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)
             except RuntimeError as error:
                 print(error)
         layer = isobit.nn.QuantizedLinear(3, 4)
     """
-    lines = python(program, ISOBIT_LIBRARY="/nowhere/libisobit.so").splitlines()
-    assert len(lines) == 2 and all("/nowhere/libisobit.so" in text for text in lines)
-    assert "failed" in python(program, ISOBIT_LIBRARY=__file__)
+    lines = python(program).splitlines()
+    assert len(lines) == 3 and all("/nowhere/libisobit.so" in text for text in lines[:2])
+    assert "failed" in lines[2]
 
 
 class Dataset(torch.utils.data.Dataset):

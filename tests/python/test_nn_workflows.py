@@ -156,14 +156,14 @@ def test_training_asks_once_whether_scales_were_set():
 
 
 class Picked(torch.nn.Module):
-    """A layer of the rows that a mask picks, as of one expert among several: no one knows how many before it runs."""
+    """Layers of the rows that a mask picks, as of one expert among several: no one knows how many before they run."""
 
-    def __init__(self, layer):
+    def __init__(self, layers):
         super().__init__()
-        self.layer = layer
+        self.layers = torch.nn.ModuleList(layers)
 
     def forward(self, x, mask):
-        return self.layer(x[mask])
+        return [layer(x[mask]) for layer in self.layers]
 
 
 def picked_layers():
@@ -182,15 +182,14 @@ def picked_layers():
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_as_many_rows_as_a_mask_picks():
     x, masks = draw(6, 8), (draw(6) > 0, torch.arange(6) == 1, torch.zeros(6, dtype=torch.bool))
-    for layer in picked_layers():
-        model = Picked(layer)
-        want = [model(x, mask) for mask in masks]
-        torch._dynamo.reset()
-        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
-        program = torch.export.export(model, (x, masks[0]), strict=False).module()
-        for run in (compiled, program):
-            for mask, y in zip(masks, want, strict=True):
-                torch.testing.assert_close(run(x, mask), y, rtol=0, atol=0)
+    model = Picked(picked_layers())
+    want = [model(x, mask) for mask in masks]
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    program = torch.export.export(model, (x, masks[0]), strict=False).module()
+    for run in (compiled, program):
+        for mask, y in zip(masks, want, strict=True):
+            torch.testing.assert_close(run(x, mask), y, rtol=0, atol=0)
 
 
 @torch.no_grad()
