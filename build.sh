@@ -140,7 +140,8 @@ other_checks() {
 
 go_tests() {
   step "test: go, with cgo, and the C and C++ consumers"
-  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off ./...
+  # tests/ runs the kernels on the CPU beside what else runs: on a slow machine longer than the 10 minutes that Go allows.
+  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off -timeout 30m ./...
   step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
   with_cuda go test -vet=off -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
   local module
