@@ -55,10 +55,11 @@ class FakeQuantize(FakeQuantizer):
     ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
     ``disable_fake_quant()``. In eval mode nothing is observed, nor where torch.utils.checkpoint runs a forward
     again. The gradient is the straight-through estimate, 0 where x fell outside the range. ``scale`` and
-    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, one for the whole, and empty
-    before the first batch where their number is not known yet, from ``shape`` or as a layer's weight has it. States of
-    torch.ao's FakeQuantize load, and load there. Without a first batch the scale is 1, with a warning. The scale has the type that the data gives it, whatever
-    ``to(dtype)`` makes of the model. ``convert`` makes of it a module with the parameters as they are."""
+    ``zero_point`` (int32) are buffers, with one element for each channel, group or block, one for the whole, and
+    empty before the first batch where their number is not known yet, from ``shape`` or as a layer's weight has it.
+    States of torch.ao's FakeQuantize load, and load there. Without a first batch the scale is 1, with a warning.
+    The scale has the type that the data gives it, whatever ``to(dtype)`` makes of the model. ``convert`` makes of
+    it a module with the parameters as they are."""
 
     scale: Tensor
     zero_point: Tensor
