@@ -172,9 +172,7 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		}
 	}
 	locate(c.start(), b.N)
-	if b.Mode != Bicubic {
-		b.goOn(placesOf[C](c), b.taps(), g.lanes, lastAligned)
-	}
+	b.goOn(placesOf[C](c), b.Taps(), g.lanes, lastAligned)
 	return c
 }
 

@@ -21,7 +21,7 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 		loadCells[C](g, c, b, b.Second.Coords, false)
 		g.weights[b.Dims-2](c.start(), b.N)
 	}
-	places, taps := placesOf[C](c), s.g.taps()
+	places, taps := placesOf[C](c), s.g.Taps()
 	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
 		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
 	}

@@ -34,14 +34,6 @@ func (b *GridBlock) goOn(places *byte, taps, lanes int, lastAligned bool) {
 	}
 }
 
-// taps is how many a position has; not with Bicubic.
-func (g *Sampler) taps() int {
-	if g.Mode == Nearest {
-		return 1
-	}
-	return 1 << g.Dims
-}
-
 func shiftPlaces(places []int32, by int32) {
 	for i, p := range places {
 		if p >= 0 {

@@ -79,11 +79,11 @@ func (r *matmulRow[C]) toPlanes(o *matmulOperand, to unsafe.Pointer, from Rows, 
 	rowStep, columnStep = columns, 1
 	if from.RowStride == size && from.Stride == rows*size { // column by column
 		rowStep, columnStep = 1, rows
-		from.Stride, from.RowStride, rows, columns = from.RowStride, from.Stride, columns, rows
+		from, rows, columns = from.Transposed(), columns, rows
 	}
 	switch {
 	case all == 0:
-	case (from.Stride != size && columns > 1) || (from.RowStride != columns*size && rows > 1) || next < all*size:
+	case !follow(from, rows, columns, next):
 		for i := range all {
 			Load(unsafe.Slice((*C)(unsafe.Add(to, i*plane)), b.Count), Span{from.Row(i/columns, i%columns).P, next, from.DType})
 		}
@@ -103,7 +103,7 @@ func (r *matmulRow[C]) toPlanes(o *matmulOperand, to unsafe.Pointer, from Rows, 
 func (r *matmulRow[C]) fromPlanes(y unsafe.Pointer, b *MatmulBatch) {
 	to, size, plane, all := b.Y, b.Y.DType.Size(), batchPlane*r.size, b.M*b.N
 	switch {
-	case (to.Stride != size && b.N > 1) || (to.RowStride != b.N*size && b.M > 1) || b.YNext < all*size:
+	case !follow(to, b.M, b.N, b.YNext):
 		for i := range all {
 			Store(Span{to.Row(i/b.N, i%b.N).P, b.YNext, to.DType}, unsafe.Slice((*C)(unsafe.Add(y, i*plane)), b.Count))
 		}
@@ -116,6 +116,12 @@ func (r *matmulRow[C]) fromPlanes(y unsafe.Pointer, b *MatmulBatch) {
 			storeRow(r.y.gatherType, Span{unsafe.Add(to.P, first*b.YNext), size, to.DType}, unsafe.Slice((*C)(unsafe.Add(wide, first*all*r.size)), n))
 		})
 	}
+}
+
+// follow reports whether a matrix's elements follow one another, row by row, and the next matrix comes behind them.
+func follow(m Rows, rows, columns, next int64) bool {
+	size := m.DType.Size()
+	return (m.Stride == size || columns <= 1) && (m.RowStride == columns*size || rows <= 1) && next >= rows*columns*size
 }
 
 // eachRow calls f for each of count matrices of so many elements, or for all at once where they follow one another.

@@ -44,10 +44,21 @@ func (g *Sampler) Most() int64 {
 	return Block
 }
 
+// Taps is how many pixels a position reads, or may: 1, 4, 8, 16 or 64.
+func (g *Sampler) Taps() int {
+	switch g.Mode {
+	case Bilinear:
+		return 1 << g.Dims
+	case Bicubic:
+		return 1 << (2 * g.Dims)
+	}
+	return 1
+}
+
 // Taps are the pixels that a block of output positions reads. All slices lie
 // in a Scratch.
 type Taps[C Compute] struct {
-	Count  int              // taps per position: 1, 4, 8, 16 or 64
+	Count  int              // taps per position
 	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or Outside
 	Weight [maxTaps][]C
 	S, T   [3][]C                // distances to the far and to the near pixel along an axis; Bicubic: S is the fraction
@@ -81,12 +92,8 @@ func intPart(s *Scratch, g *Sampler, first, i, n int) []int64 {
 
 // NewTaps lays out taps for n positions in scratch.
 func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
-	t := Taps[C]{Count: 1}
-	switch g.Mode {
-	case Bilinear:
-		t.Count = 1 << g.Dims
-	case Bicubic:
-		t.Count = 1 << (2 * g.Dims)
+	t := Taps[C]{Count: g.Taps()}
+	if g.Mode == Bicubic {
 		for axis := range g.Dims {
 			for i := range 2 * cubicTaps {
 				t.Cubic[axis][i] = part[C](s, g, cubicBlocks, axis*2*cubicTaps+i, n)

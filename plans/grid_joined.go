@@ -40,9 +40,8 @@ func (s *sampler) join(b *gridBlock, input, gradOutput, output *tensor.View) {
 	if s.images == 1 {
 		return
 	}
-	next := func(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
-	b.Joined.Input, b.Joined.Output = next(input), next(output)
+	b.Joined.Input, b.Joined.Output = batchStep(input), batchStep(output)
 	if gradOutput != nil {
-		b.Joined.GradOutput = next(gradOutput)
+		b.Joined.GradOutput = batchStep(gradOutput)
 	}
 }

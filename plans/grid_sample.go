@@ -62,7 +62,7 @@ var gridSample = op{
 			return err
 		}
 		s := samplerOf(p)
-		cost := s.positions() * s.batch * (s.channels + 1) * 2 * max(4, s.taps())
+		cost := s.positions() * s.batch * (s.channels + 1) * 2 * int64(max(4, s.Taps()))
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
@@ -187,17 +187,6 @@ func (c *call) joins(args ...int) (dims int) {
 	return dims
 }
 
-// taps returns the number of pixels that a position reads, or may.
-func (s *sampler) taps() int64 {
-	switch s.Mode {
-	case cpu.Bilinear:
-		return 1 << s.Dims
-	case cpu.Bicubic:
-		return 1 << (2 * s.Dims)
-	}
-	return 1
-}
-
 // pixels returns the number of pixels of the input, positions that of the output.
 func (s *sampler) pixels() int64    { return s.Size[0] * s.Size[1] * s.Size[2] }
 func (s *sampler) positions() int64 { return s.out[0] * s.out[1] * s.out[2] }
@@ -205,7 +194,7 @@ func (s *sampler) positions() int64 { return s.out[0] * s.out[1] * s.out[2] }
 // image describes one image of a batch.
 func (s *sampler) image(v *tensor.View, b *gridBlock) (m cpu.Image) {
 	size := v.DType.Size()
-	m.Span = cpu.Span{P: unsafe.Add(v.Data, b.image*v.Stride(0)*size), DType: v.DType}
+	m.Span = cpu.Span{P: unsafe.Add(v.Data, b.image*batchStep(v)), DType: v.DType}
 	m.ChannelStride = v.Stride(1) * size
 	for axis := range s.Dims {
 		m.AxisStride[axis] = v.Stride(len(v.Shape)-1-axis) * size

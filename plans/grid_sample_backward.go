@@ -72,7 +72,7 @@ var gridSampleBackward = op{
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
-		cost := s.positions() * s.batch * (s.channels + 1) * 6 * max(4, s.taps())
+		cost := s.positions() * s.batch * (s.channels + 1) * 6 * int64(max(4, s.Taps()))
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
@@ -161,7 +161,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	bands := min(ceilDiv(threads, groups*s.batch), rows)
 	jobs := groups * s.batch * bands
 	threads = min(threads, jobs)
-	contributions := s.positions() * s.taps()
+	contributions := s.positions() * int64(s.Taps())
 	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {

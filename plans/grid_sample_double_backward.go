@@ -80,7 +80,7 @@ var gridSampleDoubleBackward = op{
 				func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		// Every sum and every weight is computed about twice as often as in the backward.
-		cost := s.positions() * s.batch * (s.channels + 1) * 40 * max(4, s.taps())
+		cost := s.positions() * s.batch * (s.channels + 1) * 40 * int64(max(4, s.Taps()))
 		pl.run = func(c *call) error {
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
 			if p.has("grad_grad_output") || p.has("grad_grid") {

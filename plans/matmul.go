@@ -143,14 +143,16 @@ const leastProducts = 8
 // products computes some small products.
 func (mm *matmulPlan) products(c *call, w *worker, number int64) {
 	b, first := &w.ownArgs().products, number*cpu.BatchProducts
-	next := func(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
 	*b = cpu.MatmulBatch{
 		Input: batchOf(&c.args[0], first), Other: batchOf(&c.args[1], first), Y: batchOf(&c.args[3], first),
-		InputNext: next(&c.args[0]), OtherNext: next(&c.args[1]), YNext: next(&c.args[3]),
+		InputNext: batchStep(&c.args[0]), OtherNext: batchStep(&c.args[1]), YNext: batchStep(&c.args[3]),
 		M: mm.m, N: mm.n, K: mm.k, Count: min(cpu.BatchProducts, mm.batch-first), Scratch: &w.scratch,
 	}
 	mm.Batch(b)
 }
+
+// batchStep is how many bytes lie between one matrix or image of a batch and the next.
+func batchStep(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
 
 // batchOf describes the matrix of a batch, or the only one.
 func batchOf(v *tensor.View, batch int64) cpu.Rows {
@@ -158,7 +160,7 @@ func batchOf(v *tensor.View, batch int64) cpu.Rows {
 	size := v.DType.Size()
 	m := cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(rank-1) * size, DType: v.DType}, RowStride: v.Stride(rank-2) * size}
 	if rank == 3 && v.NumElements() > 0 {
-		m.P = unsafe.Add(m.P, batch*v.Stride(0)*size)
+		m.P = unsafe.Add(m.P, batch*batchStep(v))
 	}
 	return m
 }

@@ -54,17 +54,15 @@ def scatter_add(x, y, axis, at, shape):
     return torch.scatter_add(x, axis, index(at, shape), y)
 
 
-def conv2d(x, weight, bias=None, window=None):
-    return F.conv2d(x, weight, bias, window["Stride"], window["Pad"], window["Dilation"], window["Groups"])
+def conv2d(*x):
+    *x, window = x
+    bias = x[2] if len(x) > 2 else None
+    return F.conv2d(*x[:2], bias, window["Stride"], window["Pad"], window["Dilation"], window["Groups"])
 
 
 def pool(f, x, window, **options):
     y = f(x.reshape(-1, 1, *x.shape[-2:]), window["Kernel"], window["Stride"], window["Pad"], **options)
     return y.reshape(*x.shape[:-2], *y.shape[-2:])
-
-
-def grid_sample(x, grid, mode, padding, corners):
-    return F.grid_sample(x, grid, mode, padding, corners)
 
 
 # Where the two have other gradients at kinks, those that doc.go gives are written out.
@@ -131,11 +129,11 @@ OPS = {
     "scatter_add": scatter_add,
     "cross_entropy": lambda x, labels, smoothing: F.cross_entropy(x, index(labels), label_smoothing=smoothing),
     "layer_norm": lambda x, weight, bias, eps: F.layer_norm(x, x.shape[-1:], weight, bias, eps),
-    "conv2d": lambda *x: conv2d(*x[:-1], window=x[-1]),
+    "conv2d": conv2d,
     "max_pool2d": lambda x, window: pool(F.max_pool2d, x, window),
     "avg_pool2d": lambda x, window: pool(F.avg_pool2d, x, window, count_include_pad=not window["NoPad"]),
     "affine_grid": lambda theta, corners, shape: F.affine_grid(theta, shape, corners),
-    "grid_sample": grid_sample,
+    "grid_sample": F.grid_sample,
 }
 
 

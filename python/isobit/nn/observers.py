@@ -275,7 +275,7 @@ class PerChannelMinMaxObserver(MinMaxObserver):
 class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
     """MovingAverageMinMaxObserver with torch.ao's order of arguments for channels."""
 
-    _version = 3
+    _version = PerChannelMinMaxObserver._version
 
     def __init__(
         self,
