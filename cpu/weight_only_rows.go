@@ -34,7 +34,7 @@ type weightKernel struct {
 }
 
 const (
-	weightTileRows    = 48      // of x
+	weightTileRows    = 72      // of x
 	weightTileColumns = 4       // rows of weight at a time
 	weightColumns     = 64      // sums that wait for their bias
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
