@@ -143,9 +143,6 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream bool, number int64) {
 	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
-	if d == 0 {
-		return
-	}
 	r := &w.ownArgs().copies
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {

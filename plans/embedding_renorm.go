@@ -75,9 +75,7 @@ var embeddingRenorm = op{
 					named[r] = 1
 				}
 			}
-			if weight.Shape[1] > 0 {
-				c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
-			}
+			c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
 			return nil
 		}
 		return nil

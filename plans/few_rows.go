@@ -41,7 +41,7 @@ const noStep = -1
 // newFewRows returns nil where rows are better summed one after the other.
 func newFewRows(e *embeddingSum, dtype tensor.DType, positions, rows, columns int64) *fewRows {
 	size := dtype.Size()
-	if oneByOne || e.accumulate || e.byFreq || rows == 0 || dtype != dtype.Compute() || columns*size < fewRowsLeast || rows*columns*size > fewRowsMost ||
+	if oneByOne || e.accumulate || e.byFreq || dtype != dtype.Compute() || columns*size < fewRowsLeast || rows*columns*size > fewRowsMost ||
 		positions*columns*size <= streamFrom || positions <= 2*rows || positions > math.MaxInt32/2 {
 		return nil
 	}

@@ -58,8 +58,7 @@ var matmul = op{
 			mm.batch = x[0]
 		}
 		if mm.batch*mm.m*mm.n == 0 {
-			pl.run = func(*call) error { return nil }
-			return nil
+			return nil // nothing to divide
 		}
 		if mm.batch >= leastProducts && !p.has("bias") && mm.TakesBatch(mm.m, mm.n, mm.k) {
 			pl.run = func(c *call) error {

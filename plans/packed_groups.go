@@ -18,7 +18,7 @@ func (f *groupedPlan) packedGroups(c *call) int64 {
 	l, p := &c.all, &c.packedGroups
 	inner := l.dims - 1
 	n := l.size[inner]
-	if oneByOne || f.packed < 0 || f.scale < 0 || inner == 0 || n%2 != 0 || n > feedSize/2 || l.count() == 0 ||
+	if oneByOne || f.packed < 0 || f.scale < 0 || inner == 0 || n%2 != 0 || n > feedSize/2 ||
 		f.varies(l, inner) || l.nibbles[inner] != 1 || l.nibbles[inner-1] != n || l.first%2 != 0 {
 		return 0
 	}

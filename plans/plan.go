@@ -139,22 +139,42 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 // the preference allows: a row with kernels may pack what the definition reads.
 func (pl *plan) buildWithinLimit() (*plan, error) {
 	unbuilt := *pl
-	op := pl.problem.op
-	if err := op.build(pl); err != nil {
+	if err := pl.build(); err != nil {
 		return nil, err
 	}
 	err := pl.checkWorkspaceLimit()
 	if err == nil || pl.pref.Row != "" {
 		return pl, err
 	}
-	for _, name := range op.rows() {
+	for _, name := range pl.problem.op.rows() {
 		other := unbuilt
 		other.pref.Row = name
-		if op.build(&other) == nil && other.checkWorkspaceLimit() == nil {
+		if other.build() == nil && other.checkWorkspaceLimit() == nil {
 			return &other, nil
 		}
 	}
 	return nil, err
+}
+
+// build has the op complete the plan, whose runs do nothing where no output has an element.
+func (pl *plan) build() error {
+	if err := pl.problem.op.build(pl); err != nil {
+		return err
+	}
+	if !pl.writes() {
+		pl.run, pl.workspace = func(*call) error { return nil }, 0
+	}
+	return nil
+}
+
+// writes reports whether there is an element to write.
+func (pl *plan) writes() bool {
+	for i, a := range pl.problem.op.args {
+		if a.out && pl.problem.types[i] != tensor.None && tensor.NumElements(pl.problem.shapes[i]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // checkWorkspaceLimit holds what the row needs against what the preference allows.

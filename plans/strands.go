@@ -41,7 +41,7 @@ func (f *groupedPlan) strand(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
-	if oneByOne || rest == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
+	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
 		return rest
 	}
 	switch {

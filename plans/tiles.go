@@ -38,7 +38,7 @@ func (f *groupedPlan) tile(c *call, l *layout) bool {
 	t := &c.tiles
 	inner := l.dims - 1
 	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
-	if oneByOne || f.packed >= 0 || l.count() == 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
+	if oneByOne || f.packed >= 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
 	first := f.consecutive(l)

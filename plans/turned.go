@@ -29,7 +29,7 @@ const maxTurned = 2
 func (f *groupedPlan) turn(c *call) int64 {
 	l, t := &c.all, &c.turned
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 {
+	if oneByOne || f.packed >= 0 || inner == 0 {
 		return 0
 	}
 	along, found := -1, false // the dimension that those inputs are stored along

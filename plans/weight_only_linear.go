@@ -58,10 +58,6 @@ var weightOnlyLinear = op{
 			WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
 			group: p.int("group_size"), codes: p.DType("weight"),
 		}
-		if l.m == 0 || l.n == 0 { // x is not packed for nothing
-			pl.run = func(*call) error { return nil }
-			return nil
-		}
 		l.tiles = ceilDiv(l.m, l.Rows)
 		l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
 		if l.Pack != nil {
