@@ -176,10 +176,7 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			if f.args.Stream && s.count == 1 {
 				a.Ahead = farAhead
 			}
-			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Apart: s.apart}
-			for k := range a.Runs.Step {
-				a.Runs.Step[k] = l.stride[k][inner-1]
-			}
+			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
 			kernel(int(l.size[inner]), a)
 			row += steps
 		}
