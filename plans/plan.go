@@ -122,7 +122,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 		if p.types[i].Packed() {
 			shape = packedShape(shape)
 		}
-		pl.shapes[i] = [][]int64{shape}
+		if pl.shapes[i] = [][]int64{shape}; p.op.args[i].param {
+			pl.shapes[i] = p.grouping.paramShapes
+		}
 	}
 	if !p.device.IsCPU() {
 		return selectDevice(pl)
