@@ -59,7 +59,7 @@ var gridSampleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64, backwardGradInput)
+		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ var gridSampleBackward = op{
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
-		cost := s.positions() * s.batch * (s.channels + 1) * 6 * int64(max(4, s.Taps()))
+		cost := s.cost(6)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
@@ -133,23 +133,24 @@ type scatterJobs struct {
 
 // scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.
 func scatterInput(pl *plan, s *sampler, t cpu.Types, f32 []cpu.Row[cpu.GridScatterKernel[float32]],
-	f64 []cpu.Row[cpu.GridScatterKernel[float64]], out int, tangents ...int,
+	f64 []cpu.Row[cpu.GridScatterKernel[float64]],
 ) (scatterJobs, error) {
 	switch {
 	case !pl.problem.has("grad_input"):
 		return scatterJobs{}, nil
 	case t.Compute == tensor.F64:
-		return scatterImages(pl, s, t, f64, out, tangents...)
+		return scatterImages(pl, s, t, f64)
 	}
-	return scatterImages(pl, s, t, f32, out, tangents...)
+	return scatterImages(pl, s, t, f32)
 }
 
-// scatterImages makes the part of a run that computes the input's gradient, the
-// argument with number out, from grad_output and grid, which come where they do
-// here; tangents, if any, are the argument that is the grid's tangent.
+// scatterImages makes the part of a run that computes the input's gradient from
+// grad_output and grid, which come where they do here, and from the grid's tangent,
+// if the op has one.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]], out int, tangents ...int) (scatterJobs, error) {
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
+	out, tangent := pl.problem.op.arg("grad_input"), pl.problem.op.arg("grad_grad_grid")
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return scatterJobs{threads: 1}, err
@@ -181,8 +182,8 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
 				b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
-				for _, i := range tangents {
-					s.shifts(b, &c.args[i])
+				if tangent >= 0 {
+					s.shifts(b, &c.args[tangent])
 				}
 			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
 		}
