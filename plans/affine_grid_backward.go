@@ -46,7 +46,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	if err != nil {
 		return err
 	}
-	g := affineOf[C](p, "grad_grid")
+	g := affineOf(p, "grad_grid")
 	elements := int64(g.dims * (g.dims + 1))
 	blocks := blocksOf(g.positions())
 	sums := g.batch * elements

@@ -59,7 +59,6 @@ var chooseQParams = groupedOp{
 // runChoice makes the run of an op that chooses scales and zero points, and maps elements with them if
 // there is a kernel for it.
 func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
-	pl.check = nil // of zero points, which are outputs
 	if t.Compute == tensor.F64 {
 		chooseThenMap[float64](pl, f, t, minMax, quantize)
 	} else {

@@ -38,10 +38,7 @@ var matmul = op{
 		n := other[rank-1]
 		p.setShape("bias", []int64{n})
 		p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
-		if err := sameTypeAs("other", "input")(p); err != nil {
-			return err
-		}
-		return sameTypeAs("y", "input")(p)
+		return all(sameTypeAs("other", "input"), sameTypeAs("y", "input"))(p)
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
