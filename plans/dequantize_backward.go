@@ -82,8 +82,7 @@ func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, f
 	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, f.scale, factor))}
 	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
 	if f.packed >= 0 {
-		isa, _ := cpu.ParseISA(pl.needs)
-		pl.run = r.runUnpacked(isa, pl.run)
+		pl.run = r.runUnpacked(pl.needs, pl.run)
 	}
 }
 

@@ -29,7 +29,7 @@ func selectDevice(pl *plan) (Plan, error) {
 	if err != nil {
 		return nil, errorf(Unsupported, o.name, "", "%v", err)
 	}
-	pl.row, pl.needs, pl.workspace = cudaRow, "ptx", program.Workspace
+	pl.row, pl.workspace = cudaRow, program.Workspace
 	pl.compute, pl.accumulator = program.Compute, program.Accumulator
 	if err := pl.checkWorkspaceLimit(); err != nil {
 		return nil, err

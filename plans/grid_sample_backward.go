@@ -76,26 +76,23 @@ var gridSampleBackward = op{
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
+			scattering := min(threads, scatter.threads)
 			c.sampler.order(dims, threads)
-			if p.has("grad_input") {
-				c.threads = min(threads, int(scatter.threads))
-			}
+			c.threads = scattering
 			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
 			if !byRows && c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
 			if p.has("grad_grid") {
-				scattering := c.threads
 				c.threads = threads
 				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
 					c.sampler.joinImages(c, backwardInput, backwardGrid, cost)
 				}
 				c.parallel(c.sampler.tiles(), cost, job)
-				c.threads = scattering
 			}
 			if p.has("grad_input") {
-				c.sampler = *s
+				c.sampler, c.threads = *s, scattering
 				c.sampler.scanOrder(dims)
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
@@ -128,7 +125,7 @@ func readsMuchBackward(c *call) bool {
 type scatterJobs struct {
 	job      job
 	perImage int64
-	threads  int64 // that there is workspace for
+	threads  int // that there is workspace for
 }
 
 // scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.
@@ -137,7 +134,7 @@ func scatterInput(pl *plan, s *sampler, t cpu.Types, f32 []cpu.Row[cpu.GridScatt
 ) (scatterJobs, error) {
 	switch {
 	case !pl.problem.has("grad_input"):
-		return scatterJobs{}, nil
+		return scatterJobs{threads: MaxThreads}, nil
 	case t.Compute == tensor.F64:
 		return scatterImages(pl, s, t, f64)
 	}
@@ -190,7 +187,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter.Finish(&w.scratch)
 		kernel.Store(scatter, to, &w.scratch)
 	}
-	return scatterJobs{job, groups * bands, threads}, nil
+	return scatterJobs{job, groups * bands, int(threads)}, nil
 }
 
 // scatterOf returns the worker's scatter.

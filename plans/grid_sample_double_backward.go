@@ -91,7 +91,7 @@ var gridSampleDoubleBackward = op{
 			if p.has("grad_input") {
 				c.sampler = *s
 				c.sampler.scanOrder(dims)
-				c.threads = min(threads, int(scatter.threads))
+				c.threads = min(threads, scatter.threads)
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
 			return nil

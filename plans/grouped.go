@@ -80,7 +80,7 @@ func (o groupedOp) at(g granularity) op {
 		}
 		pl.check = checkZeroPoints(&pl.problem)
 		err := o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
-		f.isa, _ = cpu.ParseISA(pl.needs)
+		f.isa = pl.needs
 		pl.keepsCalls(f)
 		return err
 	}

@@ -11,6 +11,7 @@ package plans
 import (
 	"sync"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -94,7 +95,7 @@ type plan struct {
 	compute     tensor.DType
 	accumulator tensor.DType
 	row         string
-	needs       string
+	needs       cpu.ISA // of the row, on a CPU
 	workspace   int64
 	refused     []string    // what the log said of rows, each once
 	shapes      [][][]int64 // by argument: the shapes that are accepted
@@ -191,8 +192,11 @@ func (pl *plan) Problem() Problem     { return pl.problem }
 func (pl *plan) WorkspaceSize() int64 { return pl.workspace }
 
 func (pl *plan) SKU() SKU {
-	o := pl.problem.op
-	return SKU{o.category, o.name, typeList(pl.problem.types), pl.row, pl.needs}
+	o, arch := pl.problem.op, pl.needs.String()
+	if !pl.problem.device.IsCPU() {
+		arch = "ptx"
+	}
+	return SKU{o.category, o.name, typeList(pl.problem.types), pl.row, arch}
 }
 
 func typeList(types []tensor.DType) string {
