@@ -23,17 +23,12 @@ var quantizedLinear = op{
 		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32), form: "[M, N]", doc: "the result"},
 	},
 	infer: func(p *Problem) error {
-		x, w := p.Shape("x"), p.Shape("weight")
-		switch {
-		case len(x) != 2:
-			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
-		case len(w) != 2 || w[1] != x[1]:
-			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
+		x, w, err := inferLinear(p)
+		if err != nil {
+			return err
 		}
 		p.setShape("x_scale", x[:1])
 		p.setShape("weight_scale", w[:1])
-		p.setShape("bias", w[:1])
-		p.setShape("y", []int64{x[0], w[0]})
 		return nil
 	},
 	build: func(pl *plan) error {
@@ -65,6 +60,20 @@ var quantizedLinear = op{
 		return nil
 	},
 	rows: namesOf(cpu.QuantizedLinear),
+}
+
+// inferLinear checks the shapes of x and weight, returns them, and sets those of bias and y.
+func inferLinear(p *Problem) (x, w []int64, err error) {
+	x, w = p.Shape("x"), p.Shape("weight")
+	switch {
+	case len(x) != 2:
+		return nil, nil, p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
+	case len(w) != 2 || w[1] != x[1]:
+		return nil, nil, p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
+	}
+	p.setShape("bias", w[:1])
+	p.setShape("y", []int64{x[0], w[0]})
+	return x, w, nil
 }
 
 // Weights are read and corrected once for the rows of a job, as many as leave
