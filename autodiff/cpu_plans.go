@@ -165,6 +165,7 @@ func (p *planCache) plan(text []byte, threads int) (plans.Plan, error) {
 func (j *job) run() error {
 	c := j.k.c
 	defer c.plans.jobs.Put(j)
+	defer clear(j.args)
 	if j.err != nil {
 		return j.err
 	}
@@ -178,9 +179,7 @@ func (j *job) run() error {
 		defer b.release()
 		workspace = b.mem[:n]
 	}
-	err = p.Run(0, workspace, j.args)
-	clear(j.args)
-	return err
+	return p.Run(0, workspace, j.args)
 }
 
 func planEmbedding(k *call) error {

@@ -79,8 +79,8 @@ func (f *fewRows) lists(c *call) (l fewRowsLists) {
 
 func (f *fewRows) run(c *call) error {
 	b := &c.rowSums
-	b.rowSums = rowSums{terms: matrixOf(&c.args[0])}
-	b.to = matrixOf(&c.args[2])
+	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: &c.args[2]}
+	b.to = matrixOf(b.out)
 	cost := f.positions * f.columns
 	workers := int64(c.workers(cost, cost))
 	// With one chunk for most rows, those begin among the first positions: no other worker would have any.
