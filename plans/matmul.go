@@ -152,10 +152,8 @@ func batchStep(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
 
 // batchOf describes the matrix of a batch, or the only one.
 func batchOf(v *tensor.View, batch int64) cpu.Rows {
-	rank := len(v.Shape)
-	size := v.DType.Size()
-	m := cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(rank-1) * size, DType: v.DType}, RowStride: v.Stride(rank-2) * size}
-	if rank == 3 && v.NumElements() > 0 {
+	m := rowsOf(v)
+	if len(v.Shape) == 3 && v.NumElements() > 0 {
 		m.P = unsafe.Add(m.P, batch*batchStep(v))
 	}
 	return m

@@ -88,10 +88,10 @@ const (
 // multiplications take about as long as one of those.
 func linearCost(m, k, n int64) int64 { return m * n * max(1, k/8) }
 
-// rowsOf describes a matrix, vectorOf a vector.
+// rowsOf describes a matrix, or the first of a batch, vectorOf a vector.
 func rowsOf(v *tensor.View) cpu.Rows {
-	size := v.DType.Size()
-	return cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(1) * size, DType: v.DType}, RowStride: v.Stride(0) * size}
+	size, last := v.DType.Size(), len(v.Shape)-1
+	return cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(last) * size, DType: v.DType}, RowStride: v.Stride(last-1) * size}
 }
 
 func vectorOf(v *tensor.View) cpu.Span {
