@@ -120,6 +120,20 @@ func TestErrorsNameTheInput(t *testing.T) {
 	}
 }
 
+// What followed a mode's name was taken for another attribute.
+func TestArgumentsOfGridSample(t *testing.T) {
+	ad := over(None{})
+	x, grid := Ones(ad, 1, 1, 2, 2), Ones(ad, 1, 1, 1, 2)
+	for want, m := range map[string]SampleMode{
+		`mode is "bilinear padding_mode=border"; want one word`:    {Mode: "bilinear padding_mode=border"},
+		`padding_mode is "zeros mode=nearest"; want one word`:      {Padding: "zeros mode=nearest"},
+		`padding_mode is " "; want one word`:                       {Padding: " "},
+		`mode is "linear"; want one of bilinear, nearest, bicubic`: {Mode: "linear"},
+	} {
+		require.EqualError(t, x.GridSample(grid, m).Err(), "autodiff: grid_sample: "+want)
+	}
+}
+
 // A second zero point was ignored.
 func TestArgumentsOfQuantize(t *testing.T) {
 	be := NewCPU()

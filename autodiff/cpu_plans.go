@@ -1,7 +1,9 @@
 package autodiff
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/isobit-ml/isobit/plans"
@@ -25,6 +27,7 @@ type job struct {
 	k    *call
 	text []byte
 	args []tensor.View
+	err  error // of what no text can say
 }
 
 // plan begins a problem's text.
@@ -33,7 +36,7 @@ func (k *call) plan(name string) *job {
 	if j == nil {
 		j = new(job)
 	}
-	j.k = k
+	j.k, j.err = k, nil
 	j.text, j.args = append(j.text[:0], name...), j.args[:0]
 	return j
 }
@@ -86,6 +89,9 @@ func (j *job) list(x []int64) {
 }
 
 func (j *job) word(name, v string) *job {
+	if strings.Contains(v, " ") { // would be further keys
+		j.err = fmt.Errorf("%s is %q; want one word", name, v)
+	}
 	if v != "" {
 		j.key(name)
 		j.text = append(j.text, v...)
@@ -159,6 +165,10 @@ func (p *planCache) plan(text []byte, threads int) (plans.Plan, error) {
 func (j *job) run() error {
 	c := j.k.c
 	defer c.plans.jobs.Put(j)
+	defer clear(j.args)
+	if j.err != nil {
+		return j.err
+	}
 	p, err := c.plans.plan(j.text, c.threads)
 	if err != nil {
 		return err
@@ -169,9 +179,7 @@ func (j *job) run() error {
 		defer b.release()
 		workspace = b.mem[:n]
 	}
-	err = p.Run(0, workspace, j.args)
-	clear(j.args)
-	return err
+	return p.Run(0, workspace, j.args)
 }
 
 func planEmbedding(k *call) error {

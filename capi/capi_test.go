@@ -40,11 +40,7 @@ func TestPanicPoisons(t *testing.T) {
 
 func TestHandles(t *testing.T) {
 	var handles table
-	p, err := plans.Parse("quantize_per_tensor x=f32[2] q=s8 qmin=-128 qmax=127")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plans.Select(0, p, plans.Preference{})
+	plan, err := plans.Select(0, plans.MustParse("quantize_per_tensor x=f32[2] q=s8 qmin=-128 qmax=127"), plans.Preference{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +84,7 @@ func TestPutText(t *testing.T) {
 
 // TestRunDoesNotAllocate runs a plan through the path that C takes.
 func TestRunDoesNotAllocate(t *testing.T) {
-	p, err := plans.Parse("fake_quantize_per_tensor x=f32[2] zero_point=none qmin=-128 qmax=127")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plans.Select(0, p, plans.Preference{})
+	plan, err := plans.Select(0, plans.MustParse("fake_quantize_per_tensor x=f32[2] zero_point=none qmin=-128 qmax=127"), plans.Preference{})
 	if err != nil {
 		t.Fatal(err)
 	}

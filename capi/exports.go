@@ -34,11 +34,19 @@ func answer(errBuf *C.char, errSize C.size_t, f func() error) C.int32_t {
 	return C.int32_t(kindOf(err))
 }
 
-func find(handle C.uint64_t) (*entry, error) {
-	if e := handles.get(uint64(handle)); e != nil {
-		return e, nil
-	}
-	return nil, fail(plans.InvalidHandle, "plan", "%#x is not a handle, or was destroyed", uint64(handle))
+func noPlan(handle C.uint64_t) error {
+	return fail(plans.InvalidHandle, "plan", "%#x is not a handle, or was destroyed", uint64(handle))
+}
+
+// onPlan is answer with the plan that a handle stands for.
+func onPlan(handle C.uint64_t, errBuf *C.char, errSize C.size_t, f func(plan *entry) error) C.int32_t {
+	return answer(errBuf, errSize, func() error {
+		plan := handles.get(uint64(handle))
+		if plan == nil {
+			return noPlan(handle)
+		}
+		return f(plan)
+	})
 }
 
 //export goPlanCreate
@@ -70,22 +78,14 @@ func goPlanCreate(problem *C.char, maxWorkspace C.int64_t, row *C.char, threads,
 
 //export goPlanCanImplement
 func goPlanCanImplement(handle C.uint64_t, args **C.DLTensor, nargs C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		plan, err := find(handle)
-		if err != nil {
-			return err
-		}
+	return onPlan(handle, errBuf, errSize, func(plan *entry) error {
 		return markedIf(plan.markNames, withViews(plan, args, nargs, plan.CanImplement))
 	})
 }
 
 //export goPlanWorkspaceSize
 func goPlanWorkspaceSize(handle C.uint64_t, bytes *C.uint64_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		plan, err := find(handle)
-		if err != nil {
-			return err
-		}
+	return onPlan(handle, errBuf, errSize, func(plan *entry) error {
 		if bytes == nil {
 			return isNull("bytes")
 		}
@@ -97,11 +97,7 @@ func goPlanWorkspaceSize(handle C.uint64_t, bytes *C.uint64_t, errBuf *C.char, e
 //export goPlanRun
 func goPlanRun(handle C.uint64_t, stream C.uintptr_t, workspace unsafe.Pointer, workspaceSize C.uint64_t,
 	args **C.DLTensor, nargs C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		plan, err := find(handle)
-		if err != nil {
-			return err
-		}
+	return onPlan(handle, errBuf, errSize, func(plan *entry) error {
 		if workspace == nil && workspaceSize > 0 {
 			return fail(plans.InvalidArgument, "workspace", "is NULL with workspace_size %d", workspaceSize)
 		}
@@ -117,8 +113,7 @@ func goPlanRun(handle C.uint64_t, stream C.uintptr_t, workspace unsafe.Pointer, 
 func goPlanDestroy(handle C.uint64_t, errBuf *C.char, errSize C.size_t) C.int32_t {
 	return answer(errBuf, errSize, func() error {
 		if !handles.remove(uint64(handle)) {
-			_, err := find(handle)
-			return err
+			return noPlan(handle)
 		}
 		return nil
 	})
@@ -126,11 +121,7 @@ func goPlanDestroy(handle C.uint64_t, errBuf *C.char, errSize C.size_t) C.int32_
 
 //export goPlanDescribe
 func goPlanDescribe(handle C.uint64_t, buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSize C.size_t) C.int32_t {
-	return answer(errBuf, errSize, func() error {
-		plan, err := find(handle)
-		if err != nil {
-			return err
-		}
+	return onPlan(handle, errBuf, errSize, func(plan *entry) error {
 		return putJSON(plans.Describe(plan.Plan), buf, size, needed)
 	})
 }

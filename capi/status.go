@@ -50,8 +50,7 @@ func poisoned(cause any) error {
 
 // kindOf returns an error's kind, whose value is its isobit_status.
 func kindOf(err error) plans.Kind {
-	var e *plans.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*plans.Error](err); ok {
 		return e.Kind
 	}
 	return plans.Internal

@@ -33,6 +33,9 @@ func (k *gridKernel) short(b *GridBlock) *GridBlock {
 	return s
 }
 
+// forget clears a block in a worker's memory, which keeps no pointers of the caller's.
+func (b *GridBlock) forget() { *b = GridBlock{} }
+
 // vector is how many positions a vector of the kernels has.
 func (k *gridKernel) vector() int { return cellsFor(k.needs, k.dtype.Compute()).lanes }
 
@@ -44,6 +47,7 @@ func (k *gridKernel) isShort(b *GridBlock, apart bool) bool {
 // sampleShort is sampleBlock for such a block.
 func (k *gridKernel) sampleShort(b *GridBlock, definition func(*GridBlock)) {
 	s := k.short(b)
+	defer s.forget()
 	s.Output = shortRows(b.Scratch, 0, s.N, b.Output.Span)
 	s.Joined.Output = int64(b.Joined.Each) * s.Output.Stride
 	for channel := int64(0); channel < b.Channels; channel += s.Channels {
@@ -59,6 +63,7 @@ func (k *gridKernel) sampleShort(b *GridBlock, definition func(*GridBlock)) {
 // gradientShort is gradientBlock for such a block.
 func (k *gridKernel) gradientShort(b *GridBlock, definition func(*GridBlock)) {
 	s := k.short(b)
+	defer s.forget()
 	if b.Channels > mostShort(b, s.N) {
 		definition(b)
 		return

@@ -32,13 +32,8 @@ var affineGrid = op{
 		}
 		return all(hasShape("theta", theta), sameTypeAs("grid", "theta"))(p)
 	},
-	build: func(pl *plan) error {
-		if pl.problem.DType("theta") == tensor.F64 {
-			return buildAffine[float64](pl)
-		}
-		return buildAffine[float32](pl)
-	},
-	rows: namesOf(cpu.AffineGrid),
+	build: buildAffine,
+	rows:  namesOf(cpu.AffineGrid),
 }
 
 // inferAffine checks a grid's shape and returns theta's.
@@ -54,13 +49,13 @@ func inferAffine(p *Problem, name string) ([]int64, error) {
 // affinePart is how many positions of an image are a job.
 const affinePart = 1 << 13
 
-func buildAffine[C cpu.Compute](pl *plan) error {
+func buildAffine(pl *plan) error {
 	p := &pl.problem
 	kernel, err := selectRow(pl, cpu.AffineGrid, affineTypes(p.DType("theta")))
 	if err != nil {
 		return err
 	}
-	g := affineOf[C](p, "grid")
+	g := affineOf(p, "grid")
 	parts := ceilDiv(g.positions(), affinePart)
 	part := func(c *call, w *worker, number int64) {
 		theta, image := &c.args[0], number/parts
@@ -82,27 +77,27 @@ func affineTypes(d tensor.DType) cpu.Types {
 }
 
 // affine is the geometry of a plan.
-type affine[C cpu.Compute] struct {
+type affine struct {
 	dims         int
 	batch        int64
 	size         [3]int64 // extents along x, y, z
 	alignCorners bool
 }
 
-func affineOf[C cpu.Compute](p *Problem, name string) *affine[C] {
+func affineOf(p *Problem, name string) *affine {
 	grid := p.Shape(name)
-	g := &affine[C]{dims: len(grid) - 2, batch: grid[0], size: [3]int64{1, 1, 1}, alignCorners: p.bool("align_corners")}
+	g := &affine{dims: len(grid) - 2, batch: grid[0], size: [3]int64{1, 1, 1}, alignCorners: p.bool("align_corners")}
 	for axis := range g.dims {
 		g.size[axis] = grid[g.dims-axis]
 	}
 	return g
 }
 
-func (g *affine[C]) positions() int64 { return g.size[0] * g.size[1] * g.size[2] }
-func (g *affine[C]) cost() int64      { return g.positions() * g.batch * 4 }
+func (g *affine) positions() int64 { return g.size[0] * g.size[1] * g.size[2] }
+func (g *affine) cost() int64      { return g.positions() * g.batch * 4 }
 
 // run describes positions of an image from start on, as many as n if there are.
-func (g *affine[C]) run(w *worker, grid *tensor.View, image, start, n int64) *cpu.AffineRun {
+func (g *affine) run(w *worker, grid *tensor.View, image, start, n int64) *cpu.AffineRun {
 	r := &w.ownArgs().affine
 	size := grid.DType.Size()
 	*r = cpu.AffineRun{

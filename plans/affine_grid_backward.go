@@ -46,14 +46,12 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	if err != nil {
 		return err
 	}
-	g := affineOf[C](p, "grad_grid")
+	g := affineOf(p, "grad_grid")
 	elements := int64(g.dims * (g.dims + 1))
 	blocks := blocksOf(g.positions())
 	sums := g.batch * elements
 	pl.workspace = roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
-	results := func(c *call) []C {
-		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), sums*blocks)
-	}
+	results := func(c *call) []C { return valuesIn[C](c.workspace, sums*blocks) }
 	part := func(c *call, w *worker, number int64) {
 		kernel(g.run(w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}

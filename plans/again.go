@@ -35,9 +35,10 @@ type seenArg struct {
 // beforeAgain, if set, is called before every such run: how tests see them.
 var beforeAgain func()
 
-// keepsCalls has a plan keep its calls, if it is on few elements.
+// keepsCalls has a plan keep its calls, if it is on few elements, which the caches hold: those that come from
+// memory are parted anew (strands.go).
 func (pl *plan) keepsCalls(f *groupedPlan) {
-	if len(f.regions) == 1 && f.packed < 0 && tensor.NumElements(f.shape) <= jobSize {
+	if len(f.regions) == 1 && f.packed < 0 && !f.args.Stream && tensor.NumElements(f.shape) <= jobSize {
 		pl.calls = &sync.Pool{New: func() any { return newCall() }}
 	}
 }

@@ -41,6 +41,30 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// The caches of some machines do not hold what a plan that keeps calls may have: the second run followed null pointers.
+func TestAgainFromMemory(t *testing.T) {
+	defer plans.SetStreamFrom(1)()
+	for _, strands := range []bool{false, true} {
+		defer plans.SetReadsStrands(strands)()
+		for _, text := range []string{
+			"quantize_per_tensor x=f32[8,1025] q=s8 qmin=-128 qmax=127",
+			"fake_quantize_per_channel_backward grad_output=f32[4,8192] axis=0 qmin=-128 qmax=127",
+		} {
+			c := caseOf(t, testcase.Large, text)
+			want := defined(t, c)
+			plan, err := plans.Select(0, c.Problem, plans.Preference{})
+			require.NoError(t, err)
+			placed, workspace, free := c.Place(plan, testcase.Options{})
+			defer free()
+			for range 2 {
+				placed.Reset(c)
+				require.NoError(t, plan.Run(0, workspace, placed.Views()), text)
+				require.NoError(t, c.Compare(placed.Outputs(c), want), text)
+			}
+		}
+	}
+}
+
 // What is wrong with where tensors are is found in a run that lays nothing out, too.
 func TestWrongAgain(t *testing.T) {
 	problem := plans.MustParse("fake_quantize_per_channel x=f32[2,8] axis=0 qmin=-128 qmax=127")

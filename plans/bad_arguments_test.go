@@ -278,6 +278,7 @@ func TestBadValues(t *testing.T) {
 		{"embedding weight=f32[5,3] indices=i32[2,4]", "indices", []float64{-1, 5, -1 << 31}, `^is %v at position 7; want 0 to 4$`},
 		{"embedding weight=f32[5,3] indices=i64[2,4]", "indices", []float64{-1, 5, 1 << 40}, `^is %v at position 7; want 0 to 4$`},
 		{"embedding_renorm weight=f32[5,3] indices=i64[2,4] max_norm=1", "indices", []float64{-1, 5}, `^is %v at position 7; want 0 to 4$`},
+		{"embedding_renorm weight=f32[5,0] indices=i64[2,4] max_norm=1", "indices", []float64{-1, 5}, `^is %v at position 7; want 0 to 4$`},
 		{"embedding_bag weight=f32[5,3] indices=i32[2,4]", "indices", []float64{-1, 5}, `^is %v at position 7; want 0 to 4$`},
 		{"embedding_bag weight=f32[5,3] indices=i32[9] offsets=i64[8]", "offsets", []float64{-1, 10}, `^is %v at position 7; want \d to 9$`},
 		{"quantize_per_channel x=f32[2,8] q=s8 axis=1 qmin=-8 qmax=7", "zero_point", []float64{-9, 8, 1 << 30}, `^is %v at position 7; want -8 to 7$`},

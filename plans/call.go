@@ -65,7 +65,7 @@ func putCall(c *call) {
 		pool = c.plan.calls
 	}
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
-	if c.rowSums.out != nil {
+	if c.rowSums.out != nil { // which whoever uses them sets
 		c.rowSums = rowSumsCall{}
 	}
 	clear(c.argsCopy)

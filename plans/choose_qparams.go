@@ -59,7 +59,6 @@ var chooseQParams = groupedOp{
 // runChoice makes the run of an op that chooses scales and zero points, and maps elements with them if
 // there is a kernel for it.
 func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
-	pl.check = nil // of zero points, which are outputs
 	if t.Compute == tensor.F64 {
 		chooseThenMap[float64](pl, f, t, minMax, quantize)
 	} else {
@@ -86,7 +85,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 		store(w, l, cur, extremes)
 	})
 	// In one step, unless another row is asked for.
-	if pl.needs == ISA() {
+	if pl.needs == rowsCap() {
 		fold.store = store
 		switch {
 		case quantize == nil:

@@ -86,21 +86,5 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 // groupParams makes the parameters of n groups from the worker's cursor of
 // groups on, each for a run of elements.
 func (f *groupedPlan) groupParams(c *call, w *worker, n, run int64) {
-	a, l, at := &w.args, &c.groups, &w.cursors[0]
-	inner := l.dims - 1
-	a.Ready = true
-	for number := range 2 {
-		k := f.scale + number
-		s := cpu.Span{P: at.at[k], Stride: l.stride[k][inner], DType: a.In[k].DType}
-		a.In[k] = s
-		if number == 0 && run == 1 && s.DType == f.compute && s.Contiguous() {
-			continue
-		}
-		each, count, times := s.Stride != 0, 1, 1
-		if each {
-			count, times = int(n), int(run)
-		}
-		w.scratch.Tile.Add(a, number, s, 0, count, times, f.compute, &f.params)
-		a.In[k] = w.scratch.Tile.Span(number, each, f.compute)
-	}
+	f.expandParams(w, &c.groups, &w.cursors[0], c.groups.dims-1, n, run)
 }

@@ -152,7 +152,7 @@ func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer
 func (f *groupedPlan) copies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
+	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
 		return false
 	}
 	*dense, c.hasCopies = *l, true

@@ -79,16 +79,15 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 
 // sumGradients makes the run of a plan that reduces the parameters' gradients.
 func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, factor float64) {
-	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, factor))}
+	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, f.scale, factor))}
 	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
 	if f.packed >= 0 {
-		isa, _ := cpu.ParseISA(pl.needs)
-		pl.run = r.runUnpacked(isa, pl.run)
+		pl.run = r.runUnpacked(pl.needs, pl.run)
 	}
 }
 
 // storeGradients finishes groups: ds = sum * g and dz = (0 - s * sum) * g.
-func storeGradients[C cpu.Compute](p *Problem, factor float64) finisher[C] {
+func storeGradients[C cpu.Compute](p *Problem, scaleOperand int, factor float64) finisher[C] {
 	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
 	return func(w *worker, l *layout, cur *cursor, sums [2][]C) {
 		scale, g := cpu.BlockOf[C](&w.scratch, 2, len(sums[0])), C(factor)
@@ -101,6 +100,3 @@ func storeGradients[C cpu.Compute](p *Problem, factor float64) finisher[C] {
 		cpu.Store(l.span(cur, firstGroupValue+1, gradZero), sums[1])
 	}
 }
-
-// scaleOperand is the scale's place among a backward kernel's operands.
-const scaleOperand = 2

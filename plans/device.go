@@ -22,23 +22,14 @@ func selectDevice(pl *plan) (Plan, error) {
 		return nil, errorf(DeviceError, o.name, "device", "is %s, which cannot be used: %v", p.device, err)
 	}
 	c := cuda.Problem{Op: o.name, Types: p.types, Shapes: p.shapes, Int: p.int, Float: p.float, Bool: p.bool, Word: p.word}
-	if o.grouping != nil {
-		g, err := o.grouping(p)
-		if err != nil {
-			return nil, err
-		}
-		c.Op, c.Block = o.base, g.block
-		for i := range o.args {
-			if o.args[i].param {
-				pl.shapes[i] = g.paramShapes
-			}
-		}
+	if o.base != "" {
+		c.Op, c.Block = o.base, p.grouping.block
 	}
 	program, err := cuda.New(&c)
 	if err != nil {
 		return nil, errorf(Unsupported, o.name, "", "%v", err)
 	}
-	pl.row, pl.needs, pl.workspace = cudaRow, "ptx", program.Workspace
+	pl.row, pl.workspace = cudaRow, program.Workspace
 	pl.compute, pl.accumulator = program.Compute, program.Accumulator
 	if err := pl.checkWorkspaceLimit(); err != nil {
 		return nil, err
@@ -67,7 +58,7 @@ func CUDA() string {
 // devicesOf lists the kinds of devices that an op runs on.
 func devicesOf(o *op) []string {
 	name := o.name
-	if o.grouping != nil {
+	if o.base != "" {
 		name = o.base
 	}
 	if cuda.Supports(name) {

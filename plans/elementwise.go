@@ -127,10 +127,13 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		return
 	}
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+	n := c.all.count()
+	if n == 0 {
+		return
+	}
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
-	n := c.all.count()
 	tiled := f.tile(c, &c.all)
 	if tiled && !c.tiles.narrow() {
 		f.mapTiles(c, n, jobs)

@@ -52,8 +52,7 @@ var embedding = op{
 		strict := p.word("bounds") == "error"
 		job := func(c *call, w *worker, number int64) { copyRows(c, w, kernel, strict, stream, number) }
 		if strict {
-			outside := pickSupport(cpu.FirstOutside, cpu.Types{})
-			pl.check = func(c *call) error { return checkIndices(c, outside, &c.args[1], c.args[0].Shape[0]) }
+			pl.check = rowCheck()
 		}
 		pl.run = func(c *call) error {
 			n := c.args[1].NumElements()
@@ -86,9 +85,14 @@ func checkPadding(p *Problem) error {
 // rowsPerJob makes jobs of about jobSize elements out of rows of some columns.
 func rowsPerJob(columns int64) int64 { return max(1, jobSize/max(1, columns)) }
 
-// checkIndices asks every index to name a row.
-func checkIndices(c *call, outside cpu.IndexSearch, indices *tensor.View, rows int64) error {
-	at := int64(-1)
+// rowCheck makes the check that every index names a row of weight, which comes first.
+func rowCheck() func(c *call) error {
+	search := pickSupport(cpu.FirstOutside, cpu.Types{})
+	return func(c *call) error { return checkRows(c, search) }
+}
+
+func checkRows(c *call, search cpu.IndexSearch) error {
+	indices, rows, at := &c.args[1], c.args[0].Shape[0], int64(-1)
 	switch {
 	case !indices.IsContiguous():
 		for i := int64(0); i < indices.NumElements() && at < 0; i++ {
@@ -97,9 +101,9 @@ func checkIndices(c *call, outside cpu.IndexSearch, indices *tensor.View, rows i
 			}
 		}
 	case indices.DType == tensor.I32:
-		at = outside.I32(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
+		at = search.I32(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
 	default:
-		at = outside.I64(tensor.Slice[int64](*indices), rows-1)
+		at = search.I64(tensor.Slice[int64](*indices), rows-1)
 	}
 	if at < 0 {
 		return nil
@@ -143,9 +147,6 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream bool, number int64) {
 	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
-	if d == 0 {
-		return
-	}
 	r := &w.ownArgs().copies
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {

@@ -54,7 +54,7 @@ var embeddingBag = op{
 			return err
 		}
 		e := &bagForward{
-			kernel: kernel, outside: pickSupport(cpu.FirstOutside, cpu.Types{}), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
+			kernel: kernel, checkRows: rowCheck(), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
 			count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
 		}
 		pl.workspace = (e.count + 1 + e.positions) * 8
@@ -72,7 +72,7 @@ var embeddingBag = op{
 
 type bagForward struct {
 	kernel           func(*cpu.EmbeddingSums)
-	outside          cpu.IndexSearch
+	checkRows        func(c *call) error
 	mode             string
 	weighted, strict bool
 	padding          int64
@@ -88,7 +88,7 @@ func (e *bagForward) check(c *call) error {
 	if err := b.check(c); err != nil || !e.strict {
 		return err
 	}
-	return checkIndices(c, e.outside, b.indices, b.rows)
+	return e.checkRows(c)
 }
 
 func (e *bagForward) run(c *call) error {

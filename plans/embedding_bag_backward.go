@@ -120,7 +120,7 @@ func (e *bagBackward) run(c *call) error {
 		sums.factors = memory.elements(e.positions, c.args[3].DType)
 	case e.mode == "max":
 		sums.sources = memory.ints(e.positions)
-		sums.ranks = e.ranks(c, unsafe.Pointer(unsafe.SliceData(memory)))
+		sums.ranks = e.ranks(c, memory)
 	case e.mode == "mean":
 		sums.terms = e.means(c, unsafe.Pointer(unsafe.SliceData(memory)))
 	}
@@ -141,8 +141,8 @@ func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
 }
 
 // ranks notes of each element which of its bag's positions it came from.
-func (e *bagBackward) ranks(c *call, memory unsafe.Pointer) []uint32 {
-	c.rowSums.ranks = unsafe.Slice((*uint32)(memory), c.args[4].NumElements())
+func (e *bagBackward) ranks(c *call, memory words) []uint32 {
+	c.rowSums.ranks = valuesIn[uint32](memory, c.args[4].NumElements())
 	c.parallel(ceilDiv(e.count, rowsPerJob(c.args[4].Shape[1])), c.args[4].NumElements(), e.prepare)
 	return c.rowSums.ranks
 }

@@ -79,9 +79,6 @@ func (s *chosenSums) tileBytes() int64 {
 
 func (s *chosenSums) run(c *call) error {
 	b, out := &c.rowSums, &c.args[5]
-	if s.rows == 0 || s.columns == 0 {
-		return nil
-	}
 	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: out}
 	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
 	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
@@ -171,11 +168,11 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 			sums.Rows = b.order
 			memory := c.workspace[s.workspace()-(ceilDiv(s.columns, columnTile)-number)*s.tileBytes():]
 			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
-			sums.Sums = unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(memory))), used)
-			sums.Counts = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(memory[used*size:]))), used)
+			sums.Sums = valuesIn[C](memory, used)
+			sums.Counts = valuesIn[uint16](memory[used*size:], used)
 			if s.chunks > 0 { // else this is where the workspace may end
 				memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
-				sums.Full = unsafe.Slice((*cpu.ChosenChunk[C])(unsafe.Pointer(unsafe.SliceData(memory))), s.chunks)
+				sums.Full = valuesIn[cpu.ChosenChunk[C]](memory, s.chunks)
 			}
 		}
 		sums.Begin()

@@ -32,11 +32,10 @@ var embeddingRenorm = op{
 		if err := checkTable(p, "weight"); err != nil {
 			return err
 		}
-		if t := p.float("norm_type"); math.IsNaN(t) {
-			return p.errorf("norm_type", "is NaN; want a number")
-		}
-		if m := p.float("max_norm"); math.IsNaN(m) {
-			return p.errorf("max_norm", "is NaN; want a number")
+		for _, name := range []string{"norm_type", "max_norm"} {
+			if math.IsNaN(p.float(name)) {
+				return p.errorf(name, "is NaN; want a number")
+			}
 		}
 		return nil
 	},
@@ -51,8 +50,7 @@ var embeddingRenorm = op{
 		perJob := max(1, min(renormRows, p.Shape("weight")[0]/renormRows))
 		pl.workspace = roundUp(p.Shape("weight")[0], WorkspaceAlignment) // whole words, so that Go aligns it
 		if p.word("bounds") == "error" {
-			outside := pickSupport(cpu.FirstOutside, cpu.Types{})
-			pl.check = func(c *call) error { return checkIndices(c, outside, &c.args[1], c.args[0].Shape[0]) }
+			pl.check = rowCheck()
 		}
 		job := func(c *call, w *worker, number int64) {
 			weight := &c.args[0]
@@ -75,9 +73,7 @@ var embeddingRenorm = op{
 					named[r] = 1
 				}
 			}
-			if weight.Shape[1] > 0 {
-				c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
-			}
+			c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
 			return nil
 		}
 		return nil

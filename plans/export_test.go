@@ -79,3 +79,44 @@ func PoisonWorkers() {
 		}
 	}
 }
+
+// HeldFrom returns the fields of pooled memory, of a call of the plan's and of a
+// worker, that hold an address from begin to before end.
+func HeldFrom(p Plan, begin, end uintptr) (fields []string) {
+	pl := p.(*plan)
+	c, w := pl.getCall(), workerPool.Get().(*worker)
+	for name, v := range map[string]reflect.Value{"call": reflect.ValueOf(c).Elem(), "worker": reflect.ValueOf(w).Elem()} {
+		fields = append(fields, heldIn(name, v, begin, end)...)
+	}
+	c.plan = pl
+	putCall(c)
+	putWorker(w)
+	return fields
+}
+
+func heldIn(name string, v reflect.Value, begin, end uintptr) (fields []string) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fields = append(fields, heldIn(name+"."+v.Type().Field(i).Name, v.Field(i), begin, end)...)
+		}
+	case reflect.Array, reflect.Slice:
+		if v.Kind() == reflect.Slice {
+			if p := v.Pointer(); p >= begin && p < end {
+				fields = append(fields, name)
+			}
+			v = v.Slice(0, v.Cap())
+		}
+		switch v.Type().Elem().Kind() {
+		case reflect.Struct, reflect.Array, reflect.Slice, reflect.Pointer, reflect.UnsafePointer:
+			for i := range v.Len() {
+				fields = append(fields, heldIn(name, v.Index(i), begin, end)...)
+			}
+		}
+	case reflect.Pointer, reflect.UnsafePointer:
+		if p := v.Pointer(); p >= begin && p < end {
+			fields = append(fields, name)
+		}
+	}
+	return fields
+}

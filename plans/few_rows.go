@@ -41,7 +41,7 @@ const noStep = -1
 // newFewRows returns nil where rows are better summed one after the other.
 func newFewRows(e *embeddingSum, dtype tensor.DType, positions, rows, columns int64) *fewRows {
 	size := dtype.Size()
-	if oneByOne || e.accumulate || e.byFreq || rows == 0 || dtype != dtype.Compute() || columns*size < fewRowsLeast || rows*columns*size > fewRowsMost ||
+	if oneByOne || e.accumulate || e.byFreq || dtype != dtype.Compute() || columns*size < fewRowsLeast || rows*columns*size > fewRowsMost ||
 		positions*columns*size <= streamFrom || positions <= 2*rows || positions > math.MaxInt32/2 {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (f *fewRows) lists(c *call) (l fewRowsLists) {
 
 func (f *fewRows) run(c *call) error {
 	b := &c.rowSums
-	b.rowSums = rowSums{terms: matrixOf(&c.args[0])}
-	b.to = matrixOf(&c.args[2])
+	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: &c.args[2]}
+	b.to = matrixOf(b.out)
 	cost := f.positions * f.columns
 	workers := int64(c.workers(cost, cost))
 	// With one chunk for most rows, those begin among the first positions: no other worker would have any.

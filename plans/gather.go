@@ -22,7 +22,7 @@ const (
 func (f *groupedPlan) gathers(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
-	if oneByOne || f.packed >= 0 || c.blocks == 0 || g.count() == 0 {
+	if oneByOne || f.packed >= 0 || c.blocks == 0 {
 		return 0
 	}
 	if !f.anyApart(m) && (inner == 0 || m.size[inner] > longest) {

@@ -22,7 +22,7 @@ func (s *sampler) joinImages(c *call, input, grid int, cost int64) {
 	in, g := &c.args[input], &c.args[grid]
 	n, step := s.positions(), in.Stride(0)
 	many := n > fewJoined && n*s.channels >= mostJoined
-	if c.needs == cpu.Go.String() || many || s.Mode == cpu.Bicubic || s.rowsPerImage() != 1 || n == 0 || step < 0 || g.Stride(0) != n*g.Stride(len(g.Shape)-2) {
+	if c.needs == cpu.Go || many || s.Mode == cpu.Bicubic || s.rowsPerImage() != 1 || n == 0 || step < 0 || g.Stride(0) != n*g.Stride(len(g.Shape)-2) {
 		return
 	}
 	most := min(cpu.Block/n, ceilDiv(s.batch, int64(c.workers(s.batch, cost))))

@@ -62,7 +62,7 @@ var gridSample = op{
 			return err
 		}
 		s := samplerOf(p)
-		cost := s.positions() * s.batch * (s.channels + 1) * 2 * int64(max(4, s.Taps()))
+		cost := s.cost(2)
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
@@ -190,6 +190,11 @@ func (c *call) joins(args ...int) (dims int) {
 // pixels returns the number of pixels of the input, positions that of the output.
 func (s *sampler) pixels() int64    { return s.Size[0] * s.Size[1] * s.Size[2] }
 func (s *sampler) positions() int64 { return s.out[0] * s.out[1] * s.out[2] }
+
+// cost is that of a run in elements of a streaming op, of which each tap of a sample takes as long as so many.
+func (s *sampler) cost(each int64) int64 {
+	return s.positions() * s.batch * (s.channels + 1) * each * int64(max(4, s.Taps()))
+}
 
 // image describes one image of a batch.
 func (s *sampler) image(v *tensor.View, b *gridBlock) (m cpu.Image) {

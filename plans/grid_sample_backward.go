@@ -59,7 +59,7 @@ var gridSampleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64, backwardGradInput)
+		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64)
 		if err != nil {
 			return err
 		}
@@ -72,30 +72,27 @@ var gridSampleBackward = op{
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
-		cost := s.positions() * s.batch * (s.channels + 1) * 6 * int64(max(4, s.Taps()))
+		cost := s.cost(6)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
+			scattering := min(threads, scatter.threads)
 			c.sampler.order(dims, threads)
-			if p.has("grad_input") {
-				c.threads = min(threads, int(scatter.threads))
-			}
+			c.threads = scattering
 			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
 			if !byRows && c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
 			if p.has("grad_grid") {
-				scattering := c.threads
 				c.threads = threads
 				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
 					c.sampler.joinImages(c, backwardInput, backwardGrid, cost)
 				}
 				c.parallel(c.sampler.tiles(), cost, job)
-				c.threads = scattering
 			}
 			if p.has("grad_input") {
-				c.sampler = *s
+				c.sampler, c.threads = *s, scattering
 				c.sampler.scanOrder(dims)
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
@@ -128,28 +125,29 @@ func readsMuchBackward(c *call) bool {
 type scatterJobs struct {
 	job      job
 	perImage int64
-	threads  int64 // that there is workspace for
+	threads  int // that there is workspace for
 }
 
 // scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.
 func scatterInput(pl *plan, s *sampler, t cpu.Types, f32 []cpu.Row[cpu.GridScatterKernel[float32]],
-	f64 []cpu.Row[cpu.GridScatterKernel[float64]], out int, tangents ...int,
+	f64 []cpu.Row[cpu.GridScatterKernel[float64]],
 ) (scatterJobs, error) {
 	switch {
 	case !pl.problem.has("grad_input"):
-		return scatterJobs{}, nil
+		return scatterJobs{threads: MaxThreads}, nil
 	case t.Compute == tensor.F64:
-		return scatterImages(pl, s, t, f64, out, tangents...)
+		return scatterImages(pl, s, t, f64)
 	}
-	return scatterImages(pl, s, t, f32, out, tangents...)
+	return scatterImages(pl, s, t, f32)
 }
 
-// scatterImages makes the part of a run that computes the input's gradient, the
-// argument with number out, from grad_output and grid, which come where they do
-// here; tangents, if any, are the argument that is the grid's tangent.
+// scatterImages makes the part of a run that computes the input's gradient from
+// grad_output and grid, which come where they do here, and from the grid's tangent,
+// if the op has one.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]], out int, tangents ...int) (scatterJobs, error) {
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
+	out, tangent := pl.problem.op.arg("grad_input"), pl.problem.op.arg("grad_grad_grid")
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return scatterJobs{threads: 1}, err
@@ -181,15 +179,15 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
 				b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
-				for _, i := range tangents {
-					s.shifts(b, &c.args[i])
+				if tangent >= 0 {
+					s.shifts(b, &c.args[tangent])
 				}
 			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
 		}
 		scatter.Finish(&w.scratch)
 		kernel.Store(scatter, to, &w.scratch)
 	}
-	return scatterJobs{job, groups * bands, threads}, nil
+	return scatterJobs{job, groups * bands, int(threads)}, nil
 }
 
 // scatterOf returns the worker's scatter.

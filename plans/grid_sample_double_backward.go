@@ -70,7 +70,7 @@ var gridSampleDoubleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64, doubleGradInput, doubleGradGradGrid)
+		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ var gridSampleDoubleBackward = op{
 				func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		// Every sum and every weight is computed about twice as often as in the backward.
-		cost := s.positions() * s.batch * (s.channels + 1) * 40 * int64(max(4, s.Taps()))
+		cost := s.cost(40)
 		pl.run = func(c *call) error {
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
 			if p.has("grad_grad_output") || p.has("grad_grid") {
@@ -91,9 +91,8 @@ var gridSampleDoubleBackward = op{
 			if p.has("grad_input") {
 				c.sampler = *s
 				c.sampler.scanOrder(dims)
-				c.threads = min(threads, int(scatter.threads))
+				c.threads = min(threads, scatter.threads)
 				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
-				c.threads = threads
 			}
 			return nil
 		}

@@ -147,10 +147,7 @@ func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
 // armGroups is armTile for a call with a run for each group.
 func (f *groupedPlan) armGroups(c *call, w *worker, first, groups int64) *cpu.Args {
 	a, g := f.armTile(c, w, first, groups), &c.groups
-	a.Runs.Steps, a.Runs.Strands = int(groups), 1
-	for k := range kernelOperands {
-		a.Runs.Step[k] = g.stride[k][g.dims-1]
-	}
+	a.Runs = cpu.Runs{Steps: int(groups), Strands: 1, Step: g.steps(g.dims - 1)}
 	if f.packed >= 0 {
 		a.Runs.Step[f.packed] = c.members.count()
 	}

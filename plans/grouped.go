@@ -66,31 +66,21 @@ type groupedOp struct {
 // at makes the op of one granularity.
 func (o groupedOp) at(g granularity) op {
 	made := op{
-		name: o.name + "_" + g.suffix + o.suffix, category: Quantization,
+		name: o.name + "_" + g.suffix + o.suffix, base: o.name + o.suffix, category: Quantization,
 		doc: o.doc, formulas: o.formulas, sections: o.sections, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
 	}
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
 	}
-	made.base = o.name + o.suffix
-	made.grouping = func(p *Problem) (grouping, error) { return g.blocks(p, p.shapes[0]) }
 	made.infer = func(p *Problem) error { return o.inferShapes(p, g) }
 	made.build = func(pl *plan) error {
-		f, err := newGroupedPlan(&pl.problem, g, o.in, o.out, o.groupOut)
-		if err != nil {
-			return err
-		}
-		for i := range pl.shapes {
-			if o.args[i].param {
-				pl.shapes[i] = f.paramShapes
-			}
-		}
+		f := newGroupedPlan(&pl.problem, o.in, o.out, o.groupOut)
 		if d := o.codeType(&pl.problem); d.IsFloat8() && pl.problem.op.hasAttr("rounding") {
 			f.args.Attrs.Code = d
 		}
 		pl.check = checkZeroPoints(&pl.problem)
-		err = o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
-		f.isa, _ = cpu.ParseISA(pl.needs)
+		err := o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
+		f.isa = pl.needs
 		pl.keepsCalls(f)
 		return err
 	}
@@ -113,15 +103,14 @@ func (o groupedOp) argsOf(g granularity) []arg {
 	return args
 }
 
-func (o groupedOp) inferShapes(p *Problem, g granularity) error {
-	grouping, err := g.blocks(p, p.shapes[0])
-	if err != nil {
+func (o groupedOp) inferShapes(p *Problem, g granularity) (err error) {
+	if p.grouping, err = g.blocks(p, p.shapes[0]); err != nil {
 		return err
 	}
 	for i := range o.args {
 		p.shapes[i] = p.shapes[0]
 		if o.args[i].param {
-			p.shapes[i] = grouping.paramShapes[0]
+			p.shapes[i] = p.grouping.paramShapes[0]
 		}
 	}
 	if err := o.checkRange(p); err != nil {

@@ -27,8 +27,8 @@ type groupedPlan struct {
 
 // newGroupedPlan takes the names of a kernel's operands: up to four inputs, up to
 // three outputs of x's shape, then up to two outputs of the parameters' shape.
-func newGroupedPlan(p *Problem, g granularity, in, out, groupOut []string) (*groupedPlan, error) {
-	f := &groupedPlan{packed: -1}
+func newGroupedPlan(p *Problem, in, out, groupOut []string) *groupedPlan {
+	f := &groupedPlan{grouping: p.grouping, shape: p.shapes[0], regions: p.grouping.regions(p.shapes[0]), packed: -1}
 	for k := range f.operand {
 		f.operand[k] = -1
 	}
@@ -37,13 +37,6 @@ func newGroupedPlan(p *Problem, g granularity, in, out, groupOut []string) (*gro
 			f.operand[[]int{0, firstOutput, firstGroupValue}[i]+k] = p.op.arg(name)
 		}
 	}
-	var err error
-	f.shape = p.shapes[0]
-	f.grouping, err = g.blocks(p, f.shape)
-	if err != nil {
-		return nil, err
-	}
-	f.regions = f.grouping.regions(f.shape)
 	for k, i := range f.operand {
 		if i >= 0 {
 			f.param[k] = p.op.args[i].param
@@ -52,7 +45,7 @@ func newGroupedPlan(p *Problem, g granularity, in, out, groupOut []string) (*gro
 			}
 		}
 	}
-	return f, nil
+	return f
 }
 
 // types fills in the kernel's types and constants.

@@ -198,6 +198,14 @@ const (
 	firstGroupValue = 7
 )
 
+// steps returns how far every operand steps along a dimension.
+func (l *layout) steps(d int) (step [kernelOperands]int64) {
+	for k := range step {
+		step[k] = l.stride[k][d]
+	}
+	return step
+}
+
 // span returns an operand along the innermost dimension.
 func (l *layout) span(cur *cursor, k int, dtype tensor.DType) cpu.Span {
 	return cpu.Span{P: cur.at[k], Stride: l.stride[k][l.dims-1], DType: dtype}

@@ -38,10 +38,7 @@ var matmul = op{
 		n := other[rank-1]
 		p.setShape("bias", []int64{n})
 		p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
-		if err := sameTypeAs("other", "input")(p); err != nil {
-			return err
-		}
-		return sameTypeAs("y", "input")(p)
+		return all(sameTypeAs("other", "input"), sameTypeAs("y", "input"))(p)
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
@@ -58,8 +55,7 @@ var matmul = op{
 			mm.batch = x[0]
 		}
 		if mm.batch*mm.m*mm.n == 0 {
-			pl.run = func(*call) error { return nil }
-			return nil
+			return nil // nothing to divide
 		}
 		if mm.batch >= leastProducts && !p.has("bias") && mm.TakesBatch(mm.m, mm.n, mm.k) {
 			pl.run = func(c *call) error {
@@ -156,10 +152,8 @@ func batchStep(v *tensor.View) int64 { return v.Stride(0) * v.DType.Size() }
 
 // batchOf describes the matrix of a batch, or the only one.
 func batchOf(v *tensor.View, batch int64) cpu.Rows {
-	rank := len(v.Shape)
-	size := v.DType.Size()
-	m := cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(rank-1) * size, DType: v.DType}, RowStride: v.Stride(rank-2) * size}
-	if rank == 3 && v.NumElements() > 0 {
+	m := rowsOf(v)
+	if len(v.Shape) == 3 && v.NumElements() > 0 {
 		m.P = unsafe.Add(m.P, batch*batchStep(v))
 	}
 	return m

@@ -52,11 +52,7 @@ func (pl *plan) checkOverlap(c *call) error {
 			if j == i || (o.args[j].out && j < i) || !c.places[i].overlaps(c.places[j]) {
 				continue
 			}
-			if slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
-				continue
-			}
-			packed := pl.problem.types[i].Packed() || pl.problem.types[j].Packed()
-			if !packed && interleaved(c, i, j) {
+			if interleaved(c, i, j) || slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
 				continue
 			}
 			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", named(o.args[j].name))

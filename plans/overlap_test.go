@@ -73,6 +73,35 @@ func TestOutputBetweenInputs(t *testing.T) {
 	}
 }
 
+// So may packed codes, which are bytes: a row of four numbers is followed by one of four codes.
+func TestPackedCodesBetweenNumbers(t *testing.T) {
+	memory := make([]float32, 6*5)
+	for i := range memory {
+		memory[i] = float32(i%7) - 3
+	}
+	x := within(memory, 0, []int64{6, 4}, []int64{5, 1})
+	codes := func(at int) tensor.View {
+		return tensor.View{Data: unsafe.Add(x.Data, at), DType: tensor.U8, Shape: []int64{6, 2}, Strides: []int64{20, 1}}
+	}
+	scale, apart, y := tensor.Of([]float32{1}), tensor.New(tensor.S4, 6, 4), tensor.New(tensor.F32, 6, 4)
+	run := func(text string, from, to tensor.View) error {
+		plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{})
+		require.NoError(t, err)
+		return plan.Run(0, nil, []tensor.View{from, scale, {}, to})
+	}
+	quantize := "quantize_per_tensor x=f32[6,4] zero_point=none q=s4 qmin=-8 qmax=7"
+	dequantize := "dequantize_per_tensor q=s4[6,4] zero_point=none y=f32 qmin=-8 qmax=7"
+	require.NoError(t, run(quantize, x, apart))
+	require.NoError(t, run(quantize, x, codes(16)))
+	require.NoError(t, run(dequantize, apart, y))
+	require.NoError(t, run(dequantize, codes(16), x))
+	for i, want := range tensor.Slice[float32](y) {
+		require.Equal(t, want, memory[i/4*5+i%4])
+	}
+	require.ErrorContains(t, run(quantize, x, codes(15)), "q overlaps x in memory")
+	require.ErrorContains(t, run(dequantize, codes(19), x), "y overlaps q in memory")
+}
+
 // An output that shares an element with an input is refused, however both lie.
 func TestSharedElementIsRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

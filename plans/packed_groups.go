@@ -18,7 +18,7 @@ func (f *groupedPlan) packedGroups(c *call) int64 {
 	l, p := &c.all, &c.packedGroups
 	inner := l.dims - 1
 	n := l.size[inner]
-	if oneByOne || f.packed < 0 || f.scale < 0 || inner == 0 || n%2 != 0 || n > feedSize/2 || l.count() == 0 ||
+	if oneByOne || f.packed < 0 || f.scale < 0 || inner == 0 || n%2 != 0 || n > feedSize/2 ||
 		f.varies(l, inner) || l.nibbles[inner] != 1 || l.nibbles[inner-1] != n || l.first%2 != 0 {
 		return 0
 	}
@@ -63,14 +63,11 @@ func (f *groupedPlan) feedGroups(w *worker, l *layout, cur *cursor, groups int64
 		a.Out[f.packed-firstOutput], a.Stream = l.bytesOf(w), false
 	}
 	if n%wholeBlock == 0 || n >= shortFarRun {
-		a.Runs = cpu.Runs{Steps: int(groups), Strands: 1}
-		for k := range a.Runs.Step {
-			a.Runs.Step[k] = l.stride[k][inner-1]
-		}
+		a.Runs = cpu.Runs{Steps: int(groups), Strands: 1, Step: l.steps(inner - 1)}
 		a.Runs.Step[f.packed] = n
 		kernel(int(n), a)
 	} else {
-		f.expandParams(w, l, cur, groups)
+		f.expandParams(w, l, cur, inner-1, groups, n)
 		kernel(int(groups*n), a)
 	}
 	if f.packed >= firstOutput {
@@ -94,21 +91,4 @@ func (l *layout) bytesOf(w *worker) cpu.Span {
 func (f *groupedPlan) codesFollow(c *call, n int64) bool {
 	g, m := &c.groups, &c.members
 	return f.packed < 0 || f.packed < firstOutput && n <= feedSize && (n == 1 || m.nibbles[0] == 1) && g.nibbles[g.dims-1] == n
-}
-
-// expandParams makes the parameters of each element of a number of groups.
-func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, groups int64) {
-	a, tile, inner := &w.args, &w.scratch.Tile, l.dims-1
-	for number := range 2 {
-		k := f.scale + number
-		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][inner-1], DType: a.In[k].DType}
-		each := s.Stride != 0
-		if each {
-			tile.Add(a, number, s, 0, int(groups), int(l.size[inner]), f.compute, &f.params)
-		} else {
-			tile.Add(a, number, s, 0, 1, 1, f.compute, &f.params)
-		}
-		a.In[k] = tile.Span(number, each, f.compute)
-	}
-	a.Ready = true
 }

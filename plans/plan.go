@@ -11,6 +11,7 @@ package plans
 import (
 	"sync"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -18,7 +19,7 @@ import (
 type Stream uintptr
 
 // WorkspaceAlignment is what the address of a workspace in host memory is a
-// multiple of; on a CUDA device it is 16. isobit.h asks for 64, which covers both.
+// multiple of; on a CUDA device it is 16. Matrix products are faster where it is 64.
 const WorkspaceAlignment = 8
 
 // Preference narrows the choice of a row. The zero value takes the best.
@@ -94,7 +95,7 @@ type plan struct {
 	compute     tensor.DType
 	accumulator tensor.DType
 	row         string
-	needs       string
+	needs       cpu.ISA // of the row, on a CPU
 	workspace   int64
 	refused     []string    // what the log said of rows, each once
 	shapes      [][][]int64 // by argument: the shapes that are accepted
@@ -122,7 +123,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 		if p.types[i].Packed() {
 			shape = packedShape(shape)
 		}
-		pl.shapes[i] = [][]int64{shape}
+		if pl.shapes[i] = [][]int64{shape}; p.op.args[i].param {
+			pl.shapes[i] = p.grouping.paramShapes
+		}
 	}
 	if !p.device.IsCPU() {
 		return selectDevice(pl)
@@ -139,22 +142,42 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 // the preference allows: a row with kernels may pack what the definition reads.
 func (pl *plan) buildWithinLimit() (*plan, error) {
 	unbuilt := *pl
-	op := pl.problem.op
-	if err := op.build(pl); err != nil {
+	if err := pl.build(); err != nil {
 		return nil, err
 	}
 	err := pl.checkWorkspaceLimit()
 	if err == nil || pl.pref.Row != "" {
 		return pl, err
 	}
-	for _, name := range op.rows() {
+	for _, name := range pl.problem.op.rows() {
 		other := unbuilt
 		other.pref.Row = name
-		if op.build(&other) == nil && other.checkWorkspaceLimit() == nil {
+		if other.build() == nil && other.checkWorkspaceLimit() == nil {
 			return &other, nil
 		}
 	}
 	return nil, err
+}
+
+// build has the op complete the plan, whose runs do nothing where no output has an element.
+func (pl *plan) build() error {
+	if err := pl.problem.op.build(pl); err != nil {
+		return err
+	}
+	if !pl.writes() {
+		pl.run, pl.workspace = func(*call) error { return nil }, 0
+	}
+	return nil
+}
+
+// writes reports whether there is an element to write.
+func (pl *plan) writes() bool {
+	for i, a := range pl.problem.op.args {
+		if a.out && pl.problem.types[i] != tensor.None && tensor.NumElements(pl.problem.shapes[i]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // checkWorkspaceLimit holds what the row needs against what the preference allows.
@@ -169,8 +192,11 @@ func (pl *plan) Problem() Problem     { return pl.problem }
 func (pl *plan) WorkspaceSize() int64 { return pl.workspace }
 
 func (pl *plan) SKU() SKU {
-	o := pl.problem.op
-	return SKU{o.category, o.name, typeList(pl.problem.types), pl.row, pl.needs}
+	o, arch := pl.problem.op, pl.needs.String()
+	if !pl.problem.device.IsCPU() {
+		arch = "ptx"
+	}
+	return SKU{o.category, o.name, typeList(pl.problem.types), pl.row, arch}
 }
 
 func typeList(types []tensor.DType) string {

@@ -1,6 +1,7 @@
 package plans_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Problems in which plans once made pointers to where a tensor ends, though
@@ -44,5 +46,37 @@ func TestPointersStayInTensors(t *testing.T) {
 				same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: threads}}, want, row)
 			}
 		}
+	}
+}
+
+// Memory that later runs use again holds no address of what an earlier one was given:
+// the caller may have given that back, and the collector stops a program that has one.
+func TestPooledMemoryHoldsNoPointers(t *testing.T) {
+	defer plans.SetStreamFrom(1)()
+	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		for _, layout := range []testcase.Layout{nil, testcase.Mixed(r)} {
+			plan, err := plans.Select(0, c.Problem, plans.Preference{Row: anyRow(r, c), Threads: 1})
+			require.NoError(t, err)
+			placed, workspace, free := c.Place(plan, testcase.Options{Layout: layout})
+			defer free()
+			for range 2 { // the second may find all as the first
+				require.NoError(t, plan.Run(0, workspace, placed.Views()), c.Text)
+				for i, v := range append(placed.Views(), tensor.Of(workspace)) {
+					if lo, hi := v.Extent(); hi > lo {
+						start := uintptr(v.Data)
+						require.Empty(t, plans.HeldFrom(plan, start+uintptr(lo), start+uintptr(hi)), "argument %d of %s", i, c.Text)
+					}
+				}
+			}
+		}
+	}
+	forEachOp(t, testcase.Small, 8, test)
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, text := range []string{
+		"embedding_backward grad_output=f32[3100,300] indices=i64[3100] grad_weight=f32[1,300]", // few_rows.go
+		"embedding_backward grad_output=f32[3,4] indices=i64[3] grad_weight=f32[500,4]",         // named_rows.go
+		"embedding_bag_backward grad_output=f32[3,4] indices=i64[3,90] chosen=i64 grad_weight=f32[7,4] mode=max",
+	} {
+		test(t, finiteCase(t, text), r)
 	}
 }

@@ -22,11 +22,12 @@ import (
 // does not follow from the rest, a shape; or none for an absent optional
 // tensor. What equals its default is left out.
 type Problem struct {
-	op     *op
-	device tensor.Device
-	types  []tensor.DType // by op.args; tensor.None where absent
-	shapes [][]int64      // by op.args; inferred for those without a shape in the text
-	attrs  []any          // by op.attrs
+	op       *op
+	device   tensor.Device
+	types    []tensor.DType // by op.args; tensor.None where absent
+	shapes   [][]int64      // by op.args; inferred for those without a shape in the text
+	attrs    []any          // by op.attrs
+	grouping grouping       // of an op over grouped elements
 }
 
 // Parse reads a problem's text and checks it. With an error, of the kind

@@ -243,13 +243,17 @@ func TestSelectOfFailedParse(t *testing.T) {
 // Preferences that no row meets.
 func TestBadPreferences(t *testing.T) {
 	forEachOp(t, testcase.Small, 1, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
-		_, err := plans.Select(0, c.Problem, plans.Preference{Row: "sse9"})
-		e := requireKind(t, err, plans.InvalidProblem)
-		require.Equal(t, []string{c.Op.Name, "preference"}, []string{e.Op, e.Arg})
-		require.Regexp(t, `^names row "sse9"; want (one of .*, go|go)$`, e.Msg)
-		_, err = plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: -1})
-		e = requireKind(t, err, plans.InvalidProblem)
-		require.Equal(t, "preference allows -1 bytes of workspace; want at least 1, or 0 for any number", e.Arg+" "+e.Msg)
+		for want, preference := range map[string]plans.Preference{
+			`^names row "sse9"; want (one of .*, go|go)$`:                          {Row: "sse9"},
+			`^allows -1 bytes of workspace; want at least 1, or 0 for any number$`: {MaxWorkspace: -1},
+			`^asks for -1 threads; want 0 to 1024$`:                                {Threads: -1},
+			`^asks for 1025 threads; want 0 to 1024$`:                              {Threads: plans.MaxThreads + 1},
+		} {
+			_, err := plans.Select(0, c.Problem, preference)
+			e := requireKind(t, err, plans.InvalidProblem)
+			require.Equal(t, []string{c.Op.Name, "preference"}, []string{e.Op, e.Arg})
+			require.Regexp(t, want, e.Msg)
+		}
 	})
 }
 

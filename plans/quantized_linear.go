@@ -23,17 +23,12 @@ var quantizedLinear = op{
 		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32), form: "[M, N]", doc: "the result"},
 	},
 	infer: func(p *Problem) error {
-		x, w := p.Shape("x"), p.Shape("weight")
-		switch {
-		case len(x) != 2:
-			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
-		case len(w) != 2 || w[1] != x[1]:
-			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
+		x, w, err := inferLinear(p)
+		if err != nil {
+			return err
 		}
 		p.setShape("x_scale", x[:1])
 		p.setShape("weight_scale", w[:1])
-		p.setShape("bias", w[:1])
-		p.setShape("y", []int64{x[0], w[0]})
 		return nil
 	},
 	build: func(pl *plan) error {
@@ -45,10 +40,6 @@ var quantizedLinear = op{
 		}
 		pl.accumulator = tensor.I64
 		m, k, n := p.Shape("x")[0], p.Shape("x")[1], p.Shape("weight")[0]
-		if m == 0 || n == 0 {
-			pl.run = func(*call) error { return nil }
-			return nil
-		}
 		columns := ceilDiv(n, cpu.LinearColumns)
 		rows := min(m, max(linearRows, min(m*columns/linearJobs, mostLinearRows)))
 		job := func(c *call, w *worker, number int64) {
@@ -71,6 +62,20 @@ var quantizedLinear = op{
 	rows: namesOf(cpu.QuantizedLinear),
 }
 
+// inferLinear checks the shapes of x and weight, returns them, and sets those of bias and y.
+func inferLinear(p *Problem) (x, w []int64, err error) {
+	x, w = p.Shape("x"), p.Shape("weight")
+	switch {
+	case len(x) != 2:
+		return nil, nil, p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
+	case len(w) != 2 || w[1] != x[1]:
+		return nil, nil, p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
+	}
+	p.setShape("bias", w[:1])
+	p.setShape("y", []int64{x[0], w[0]})
+	return x, w, nil
+}
+
 // Weights are read and corrected once for the rows of a job, as many as leave
 // enough jobs for the threads.
 const (
@@ -83,10 +88,10 @@ const (
 // multiplications take about as long as one of those.
 func linearCost(m, k, n int64) int64 { return m * n * max(1, k/8) }
 
-// rowsOf describes a matrix, vectorOf a vector.
+// rowsOf describes a matrix, or the first of a batch, vectorOf a vector.
 func rowsOf(v *tensor.View) cpu.Rows {
-	size := v.DType.Size()
-	return cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(1) * size, DType: v.DType}, RowStride: v.Stride(0) * size}
+	size, last := v.DType.Size(), len(v.Shape)-1
+	return cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(last) * size, DType: v.DType}, RowStride: v.Stride(last-1) * size}
 }
 
 func vectorOf(v *tensor.View) cpu.Span {

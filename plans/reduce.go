@@ -208,8 +208,7 @@ func (f *groupedPlan) mapsLater(c *call) bool {
 
 // partials returns the block results in the workspace.
 func partials[C cpu.Compute](c *call) [][2]C {
-	n := c.groups.count() * c.blocks
-	return unsafe.Slice((*[2]C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), n)
+	return valuesIn[[2]C](c.workspace, c.groups.count()*c.blocks)
 }
 
 func always(*call) bool { return true }

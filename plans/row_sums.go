@@ -47,9 +47,6 @@ type rowSumsCall struct {
 // sumRows computes the sums on the call's threads.
 func (c *call) sumRows(sums *rowSums) {
 	rows, columns := sums.out.Shape[0], sums.out.Shape[1]
-	if rows == 0 || columns == 0 {
-		return
-	}
 	b := &c.rowSums
 	b.rowSums = *sums
 	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)

@@ -75,7 +75,7 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 			refusal = fmt.Sprintf("%s; this machine, or %s, allows %s", reason, named("SetRows"), rowsCap())
 		default:
 			if kernel, ok := r.Pick(t); ok {
-				pl.row, pl.needs = r.Name, r.Needs.String()
+				pl.row, pl.needs = r.Name, r.Needs
 				return kernel, nil
 			}
 			reason, refusal = "types", "does not take these types"

@@ -17,16 +17,15 @@ type op struct {
 	args     []arg
 	attrs    []attr
 	inPlace  [][2]int // pairs of an output and an input that may be the same tensor
-	// infer checks the problem and fills p.shapes for every present argument.
+	// infer checks the problem and fills p.shapes for every present argument, and
+	// p.grouping.
 	infer func(p *Problem) error
 	// build completes a plan whose problem is inferred: it selects a row, and
 	// sets the workspace, what Run checks and how it runs.
 	build func(p *plan) error
-	// grouping returns the groups of an op over grouped elements; base is that
-	// op's name without its granularity.
-	grouping func(p *Problem) (grouping, error)
-	base     string
-	groups   string // of an op over grouped elements: which elements are a group
+	// Of an op over grouped elements: its name without the granularity, and which
+	// elements are a group.
+	base, groups string
 	// machineDependent reports whether the last bits of a problem depend on the
 	// processor, so that those of another are only close; nil: they never do.
 	machineDependent func(p *Problem) bool

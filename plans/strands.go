@@ -41,7 +41,7 @@ func (f *groupedPlan) strand(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
-	if oneByOne || rest == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
+	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
 		return rest
 	}
 	switch {
@@ -176,10 +176,7 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			if f.args.Stream && s.count == 1 {
 				a.Ahead = farAhead
 			}
-			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Apart: s.apart}
-			for k := range a.Runs.Step {
-				a.Runs.Step[k] = l.stride[k][inner-1]
-			}
+			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
 			kernel(int(l.size[inner]), a)
 			row += steps
 		}

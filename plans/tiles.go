@@ -38,7 +38,7 @@ func (f *groupedPlan) tile(c *call, l *layout) bool {
 	t := &c.tiles
 	inner := l.dims - 1
 	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
-	if oneByOne || f.packed >= 0 || l.count() == 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
+	if oneByOne || f.packed >= 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
 	first := f.consecutive(l)
@@ -157,9 +157,7 @@ func (f *groupedPlan) runTile(c *call, w *worker, kernel cpu.Elementwise, start,
 // rowSteps are the bytes from cycle to cycle.
 func (t *tiling) rowSteps() (step [kernelOperands]int64) {
 	if t.repeatDim >= 0 {
-		for k := range step {
-			step[k] = t.of.stride[k][t.repeatDim]
-		}
+		return t.of.steps(t.repeatDim)
 	}
 	return step
 }
@@ -247,6 +245,26 @@ func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) 
 			tile.Repeat(number, int(columns), int(copies), f.compute)
 			a.In[k] = tile.Span(number, each, f.compute)
 		}
+	}
+}
+
+// expandParams makes the parameters of n elements along a dimension, from a cursor
+// on, each for a run of elements.
+func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, d int, n, run int64) {
+	a, tile := &w.args, &w.scratch.Tile
+	a.Ready = true
+	for number := range 2 {
+		k := f.scale + number
+		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
+		if a.In[k] = s; number == 0 && run == 1 && s.DType == f.compute && s.Contiguous() {
+			continue // where they are
+		}
+		each, count, times := s.Stride != 0, 1, 1
+		if each {
+			count, times = int(n), int(run)
+		}
+		tile.Add(a, number, s, 0, count, times, f.compute, &f.params)
+		a.In[k] = tile.Span(number, each, f.compute)
 	}
 }
 

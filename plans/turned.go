@@ -29,7 +29,7 @@ const maxTurned = 2
 func (f *groupedPlan) turn(c *call) int64 {
 	l, t := &c.all, &c.turned
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 {
+	if oneByOne || f.packed >= 0 || inner == 0 {
 		return 0
 	}
 	along, found := -1, false // the dimension that those inputs are stored along
@@ -82,7 +82,7 @@ func turnedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			n := f.beginTurned(c, w, tile)
 			if a := &w.args; t.prepares {
 				if tile == first || tile%t.high == 0 { // other columns
-					f.prepareTurned(w, n)
+					f.expandParams(w, &c.all, &w.cursors[0], c.all.dims-1, n, 1)
 					copy(params[:], a.In[f.scale:])
 				}
 				copy(a.In[f.scale:], params[:])
@@ -101,13 +101,7 @@ func (f *groupedPlan) beginTurned(c *call, w *worker, tile int64) (n int64) {
 	l.seek(cur, (outer*l.size[inner-1]+row)*l.size[inner]+column, kernelOperands)
 	a := f.arm(w)
 	l.spans(a, cur)
-	a.Stream, a.Runs = false, cpu.Runs{Steps: int(rows), Strands: 1}
-	for k := range a.In {
-		a.Runs.Step[k] = l.stride[k][inner-1]
-	}
-	for k := range a.Out {
-		a.Runs.Step[len(a.In)+k] = l.stride[firstOutput+k][inner-1]
-	}
+	a.Stream, a.Runs = false, cpu.Runs{Steps: int(rows), Strands: 1, Step: l.steps(inner - 1)}
 	for k := range t.across {
 		if t.across[k] {
 			size, own := f.size[k], w.copied.of(k)
@@ -116,17 +110,4 @@ func (f *groupedPlan) beginTurned(c *call, w *worker, tile int64) (n int64) {
 		}
 	}
 	return n
-}
-
-// prepareTurned makes the parameters of a tile's n columns.
-func (f *groupedPlan) prepareTurned(w *worker, n int64) {
-	a, tile := &w.args, &w.scratch.Tile
-	for number := range 2 {
-		s, count := &a.In[f.scale+number], 1
-		if s.Stride != 0 {
-			count = int(n)
-		}
-		tile.Add(a, number, *s, 0, count, 1, f.compute, &f.params)
-		*s = tile.Span(number, s.Stride != 0, f.compute)
-	}
 }

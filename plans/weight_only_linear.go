@@ -28,20 +28,17 @@ var weightOnlyLinear = op{
 	},
 	attrs: []attr{{name: "group_size", doc: "codes along K that share a scale, at least 1"}},
 	infer: func(p *Problem) error {
-		x, w, g := p.Shape("x"), p.Shape("weight"), p.int("group_size")
-		switch {
-		case len(x) != 2:
-			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeText(x))
-		case len(w) != 2 || w[1] != x[1]:
-			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeText(w), x[1])
-		case g < 1:
+		_, w, err := inferLinear(p)
+		if err != nil {
+			return err
+		}
+		g := p.int("group_size")
+		if g < 1 {
 			return p.errorf("group_size", "is %d; want at least 1", g)
 		}
 		groups := []int64{w[0], ceilDiv(w[1], g)}
 		p.setShape("weight_scale", groups)
 		p.setShape("weight_zero_point", groups)
-		p.setShape("bias", w[:1])
-		p.setShape("y", []int64{x[0], w[0]})
 		return sameTypeAs("y", "x")(p)
 	},
 	build: func(pl *plan) error {
@@ -57,10 +54,6 @@ var weightOnlyLinear = op{
 		l := &weightLinear{
 			WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
 			group: p.int("group_size"), codes: p.DType("weight"),
-		}
-		if l.m == 0 || l.n == 0 { // x is not packed for nothing
-			pl.run = func(*call) error { return nil }
-			return nil
 		}
 		l.tiles = ceilDiv(l.m, l.Rows)
 		l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)

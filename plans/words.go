@@ -7,18 +7,23 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// valuesIn are the first n values of some memory.
+func valuesIn[T any](memory []byte, n int64) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
+}
+
 // words hands out the workspace in pieces of 64-bit words.
 type words []byte
 
 func (w *words) ints(n int64) []int64 {
-	list := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+	list := valuesIn[int64](*w, n)
 	*w = (*w)[n*8:]
 	return list
 }
 
 // int32s hands out 32-bit numbers, two to a word.
 func (w *words) int32s(n int64) []int32 {
-	list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+	list := valuesIn[int32](*w, n)
 	*w = (*w)[int32Bytes(n):]
 	return list
 }
