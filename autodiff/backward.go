@@ -276,11 +276,13 @@ func (b *backward) oneType(x, y *Value) error {
 	return nil
 }
 
-// take returns a handle on v that outlives the scope.
+// take returns a handle on v that outlives the scope. Gradients of many inputs come in the
+// order in which they were made, so the search goes on where the last one ended.
 func (s *scope) take(v Value) (Value, error) {
-	for i := len(s.made) - 1; i >= 0; i-- {
-		if s.made[i] == v {
-			s.made = slices.Delete(s.made, i, i+1)
+	for range s.made {
+		s.taken = (s.taken + 1) % len(s.made)
+		if s.made[s.taken] == v {
+			s.made[s.taken] = nil
 			return v, nil
 		}
 	}

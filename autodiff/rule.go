@@ -229,7 +229,8 @@ func (r *rule) apply(c *ctx) (grads []T, err error) {
 // scope is a Backend that remembers what was made through it.
 type scope struct {
 	Backend
-	made []Value
+	made  []Value // nil: taken
+	taken int     // the latest one's place
 }
 
 // Run applies an operation.
@@ -245,9 +246,11 @@ func (s *scope) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 
 // close releases what was made.
 func (s *scope) close() {
-	for i, v := range s.made {
-		v.Release()
-		s.made[i] = nil
+	for _, v := range s.made {
+		if v != nil {
+			v.Release()
+		}
 	}
+	clear(s.made)
 	s.made = s.made[:0]
 }
