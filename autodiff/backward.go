@@ -35,7 +35,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	if e == nil {
 		return nil, errNoBackend
 	}
-	x, ok := v.(*Var)
+	x, ok := v.(*variable)
 	if !ok || x.e != e {
 		return nil, fmt.Errorf("autodiff: backward: %v belongs to another backend than this %s", infoOf(v), e.Name())
 	}
@@ -74,7 +74,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 }
 
 // seed returns the gradient of the root with respect to itself.
-func (b *backward) seed(x *Var, o backwardOptions) (Value, error) {
+func (b *backward) seed(x *variable, o backwardOptions) (Value, error) {
 	info := infoOf(x)
 	if !info.DType.IsFloat() {
 		return nil, fmt.Errorf("%v holds no floats: differentiate what is computed from it", x)
@@ -162,7 +162,7 @@ func (b *backward) run(g *gradients) error {
 		if err != nil {
 			return err
 		}
-		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: T{Tensor[Backend]{be: &b.sc, v: up}}}
+		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: dyn{Tensor[Backend]{be: &b.sc, v: up}}}
 		err = b.pass(&c)
 		b.sc.close()
 		if err != nil {
