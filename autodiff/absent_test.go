@@ -224,12 +224,6 @@ func TestZeroValues(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, zero.GradReplace(x, g, Full(NewCPU(), 1)))
 
-	v := new(Var)
-	v.Release()
-	_, err = v.Share()
-	require.ErrorIs(t, err, errNoBackend)
-	require.Zero(t, v.Version())
-
 	for _, s := range []Strategy{(*Budget)(nil), (*Balanced)(nil)} {
 		require.Equal(t, "none", New(NewCPU(), s).Strategy())
 	}

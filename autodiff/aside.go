@@ -16,9 +16,9 @@ import (
 // useless. One that is held after all is brought back when it is used, and at
 // the latest before what it would be computed from ends. Guarded by engine.mu.
 type asides struct {
-	ring   [6]weak.Pointer[Var]
+	ring   [6]weak.Pointer[variable]
 	at     int
-	vars   []weak.Pointer[Var]
+	vars   []weak.Pointer[variable]
 	enough int // how long vars grows before it is swept
 	// age grows whenever histories end; what whole finds is for one age.
 	age      uint64
@@ -33,7 +33,7 @@ type step struct {
 }
 
 // add puts a result into the ring.
-func (a *asides) add(v *Var) {
+func (a *asides) add(v *variable) {
 	slot := &a.ring[a.at]
 	a.at = (a.at + 1) % len(a.ring)
 	if old := slot.Value(); old != nil && old != v && old.setAside() {
@@ -48,14 +48,14 @@ func (a *asides) add(v *Var) {
 
 // sweep forgets what is set aside no more.
 func (a *asides) sweep() {
-	a.vars = slices.DeleteFunc(a.vars, func(w weak.Pointer[Var]) bool {
+	a.vars = slices.DeleteFunc(a.vars, func(w weak.Pointer[variable]) bool {
 		v := w.Value()
 		return v == nil || v.value != nil || v.released.Load() || v.node.state.Load() == freed
 	})
 }
 
 // setAside releases the elements, if the graph can bring them back.
-func (v *Var) setAside() bool {
+func (v *variable) setAside() bool {
 	n, e := v.node, v.e
 	if v.holds.Load() > 0 || v.value == nil || v.released.Load() || v.stays.Load() || n.kept.Load() || n.val != nil || n.shares || n.state.Load() != live {
 		return false
@@ -152,7 +152,7 @@ func (e *engine) rescue(b *backward) {
 		ending = e.ending(b)
 	}
 	// What has been brought back need not be computed for the next.
-	slices.SortFunc(ending, func(x, y *Var) int { return cmp.Compare(x.node.id, y.node.id) })
+	slices.SortFunc(ending, func(x, y *variable) int { return cmp.Compare(x.node.id, y.node.id) })
 	for _, v := range ending {
 		if v.value != nil { // it was listed twice
 			continue
@@ -167,7 +167,7 @@ func (e *engine) rescue(b *backward) {
 
 // ending returns what is set aside with a history that ends, but not what is
 // consumed itself.
-func (e *engine) ending(b *backward) (all []*Var) {
+func (e *engine) ending(b *backward) (all []*variable) {
 	e.aside.sweep()
 	for _, w := range e.aside.vars {
 		v := w.Value()
@@ -259,6 +259,6 @@ func (n *node) there() (Value, error) {
 // freedBelow reports whether a tensor is an inner Autodiff's, which a pass there freed
 // with its own graph: it can be computed again.
 func freedBelow(v Value) bool {
-	x, ok := v.(*Var)
+	x, ok := v.(*variable)
 	return ok && x.released.Load()
 }

@@ -110,7 +110,7 @@ func (a *Autodiff[B, C]) Backward(x Float[*Autodiff[B, C]], options ...BackwardO
 
 // nodeOf returns a tracked tensor's node, or nil.
 func nodeOf(v Value) *node {
-	if x, ok := v.(*Var); ok {
+	if x, ok := v.(*variable); ok {
 		return x.node
 	}
 	return nil
@@ -265,7 +265,7 @@ func (a *Autodiff[B, C]) IsTracked(x Float[*Autodiff[B, C]]) bool { return nodeO
 
 // Keep lets x be read after Backward, which then gives its gradient too.
 func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
-	if v, ok := x.v.(*Var); ok && v.node != nil {
+	if v, ok := x.v.(*variable); ok && v.node != nil {
 		v.node.kept.Store(true)
 		if _, err := v.hold(); err != nil {
 			x.v, x.err = nil, fmt.Errorf("autodiff: keep: %w", err)

@@ -35,7 +35,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	if e == nil {
 		return nil, errNoBackend
 	}
-	x, ok := v.(*Var)
+	x, ok := v.(*variable)
 	if !ok || x.e != e {
 		return nil, fmt.Errorf("autodiff: backward: %v belongs to another backend than this %s", infoOf(v), e.Name())
 	}
@@ -74,7 +74,7 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 }
 
 // seed returns the gradient of the root with respect to itself.
-func (b *backward) seed(x *Var, o backwardOptions) (Value, error) {
+func (b *backward) seed(x *variable, o backwardOptions) (Value, error) {
 	info := infoOf(x)
 	if !info.DType.IsFloat() {
 		return nil, fmt.Errorf("%v holds no floats: differentiate what is computed from it", x)
@@ -162,7 +162,7 @@ func (b *backward) run(g *gradients) error {
 		if err != nil {
 			return err
 		}
-		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: T{Tensor[Backend]{be: &b.sc, v: up}}}
+		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: dyn{Tensor[Backend]{be: &b.sc, v: up}}}
 		err = b.pass(&c)
 		b.sc.close()
 		if err != nil {
@@ -276,11 +276,13 @@ func (b *backward) oneType(x, y *Value) error {
 	return nil
 }
 
-// take returns a handle on v that outlives the scope.
+// take returns a handle on v that outlives the scope. Gradients of many inputs come in the
+// order in which they were made, so the search goes on where the last one ended.
 func (s *scope) take(v Value) (Value, error) {
-	for i := len(s.made) - 1; i >= 0; i-- {
-		if s.made[i] == v {
-			s.made = slices.Delete(s.made, i, i+1)
+	for range s.made {
+		s.taken = (s.taken + 1) % len(s.made)
+		if s.made[s.taken] == v {
+			s.made[s.taken] = nil
 			return v, nil
 		}
 	}

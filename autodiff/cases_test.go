@@ -53,8 +53,6 @@ func size(shape []int) int {
 	return n
 }
 
-type dyn = Float[Backend]
-
 func ints(be Backend, x []int64, shape ...int) Int[Backend] { return Ints(be, x, shape...) }
 
 func unaryCase(name string, op Op, in data, f func(x dyn) dyn) testCase {
@@ -65,7 +63,7 @@ func binaryCase(name string, op Op, a, b data, f func(x, y dyn) dyn) testCase {
 	return testCase{name: name, op: op, inputs: []data{a, b}, f: func(x []dyn) dyn { return f(x[0], x[1]) }}
 }
 
-// scalars are for quantization: a scale of f64 and elements off the ties.
+// offTies are elements to quantize that lie halfway between no codes.
 var offTies = values([]int{2, 4}, 0.31, -0.72, 1.13, 9.7, -9.4, 0.05, -1.57, 0.84)
 
 var cases = slices.Concat(elementCases, shapeCases, networkCases, planCases)

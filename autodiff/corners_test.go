@@ -200,10 +200,10 @@ func TestReleasedMemoryComesBack(t *testing.T) {
 func TestWrongRule(t *testing.T) {
 	right := rules[OpNeg]
 	defer func() { rules[OpNeg] = right }()
-	for _, wrong := range []func(c *ctx) T{
-		func(c *ctx) T { return c.g.Sum() },
-		func(c *ctx) T { return c.g.Cast(tensor.F32) },
-		func(*ctx) T { return T{} },
+	for _, wrong := range []func(c *ctx) dyn{
+		func(c *ctx) dyn { return c.g.Sum() },
+		func(c *ctx) dyn { return c.g.Cast(tensor.F32) },
+		func(*ctx) dyn { return dyn{} },
 	} {
 		rules[OpNeg] = perInput(grad(0, wrong))
 		ad := over(None{})

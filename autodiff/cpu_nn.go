@@ -88,27 +88,22 @@ func maxPool[T kernel.Float](k *call) error {
 	return nil
 }
 
-// planes returns the number of planes and their sizes before and after.
-func planes(x, y []int64) (n, in, out int) {
-	r := len(x)
-	return int(tensor.NumElements(x[:r-2])), int(x[r-2] * x[r-1]), int(y[r-2] * y[r-1])
-}
-
 func poolTakeOf[T kernel.Float](k *call) error {
-	n, in, out := planes(k.in[0].shape, k.out[0].shape)
-	if err := checkIndices(k.in[1], in); err != nil {
-		return err
-	}
-	kernel.PoolTake(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
-	return nil
+	return pooled(k, k.in[0].shape, k.out[0].shape, kernel.PoolTake[T])
 }
 
 func poolPut[T kernel.Float](k *call) error {
-	n, in, out := planes(k.out[0].shape, k.in[0].shape)
+	return pooled(k, k.out[0].shape, k.in[0].shape, kernel.PoolPut[T])
+}
+
+// pooled runs a loop over planes and the positions that pooling found in them.
+func pooled[T any](k *call, x, y []int64, f func(t kernel.Threads, z, x []T, at []int32, planes, in, out int)) error {
+	r := len(x)
+	n, in, out := int(tensor.NumElements(x[:r-2])), int(x[r-2]*x[r-1]), int(y[r-2]*y[r-1])
 	if err := checkIndices(k.in[1], in); err != nil {
 		return err
 	}
-	kernel.PoolPut(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
+	f(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
 	return nil
 }
 

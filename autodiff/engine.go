@@ -8,7 +8,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// engine is Autodiff without its type parameters: a Backend of Vars over any
+// engine is Autodiff without its type parameters: a Backend of variables over any
 // other. It holds no graph; graphs hang together by their nodes.
 type engine struct {
 	inner  Backend
@@ -49,7 +49,7 @@ func (e *engine) Device() tensor.Device { return e.made().inner.Device() }
 // Owns reports whether v is a float tensor of this backend, or any other
 // tensor of the inner one.
 func (e *engine) Owns(v Value) bool {
-	if x, ok := v.(*Var); ok {
+	if x, ok := v.(*variable); ok {
 		return x.e == e
 	}
 	return e.made().inner.Owns(v)
@@ -64,18 +64,18 @@ func (e *engine) FromView(v tensor.View) (Value, error) {
 	return e.wrap(inner, nil), nil
 }
 
-// wrap makes a Var of a float tensor. Others stay the inner backend's own.
+// wrap makes a variable of a float tensor. Others stay the inner backend's own.
 func (e *engine) wrap(inner Value, n *node) Value {
 	if inner == nil || n == nil && !inner.DType().IsFloat() {
 		return inner
 	}
-	return &Var{e: e, info: infoOf(inner), value: inner, node: n}
+	return &variable{e: e, info: infoOf(inner), value: inner, node: n}
 }
 
 // hold returns the inner backend's tensor, which stays where it is until
 // letGo.
 func (e *engine) hold(v Value) (Value, error) {
-	x, ok := v.(*Var)
+	x, ok := v.(*variable)
 	if !ok {
 		return v, nil
 	}
@@ -89,8 +89,8 @@ func (e *engine) hold(v Value) (Value, error) {
 }
 
 // own returns a tensor of this backend, or nil for one of the inner backend.
-func (e *engine) own(v Value) *Var {
-	if x, ok := v.(*Var); ok && x.e == e {
+func (e *engine) own(v Value) *variable {
+	if x, ok := v.(*variable); ok && x.e == e {
 		return x
 	}
 	return nil
@@ -112,7 +112,7 @@ func (e *engine) View(v Value) (tensor.View, error) {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
 	}
 	defer e.letGo(v)
-	if x, ok := v.(*Var); ok {
+	if x, ok := v.(*variable); ok {
 		x.stays.Store(true)
 	}
 	return e.inner.View(inner)
@@ -161,7 +161,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		if err != nil {
 			return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
 		}
-		x := &Var{e: e, info: n.out, value: v, version: v.Version(), node: n}
+		x := &variable{e: e, info: n.out, value: v, version: v.Version(), node: n}
 		n.handle = weak.Make(x)
 		if e.keep.again {
 			e.mu.Lock()
@@ -267,5 +267,5 @@ func (e *engine) leafVar(v Value) (Value, error) {
 		return nil, err
 	}
 	n := &node{id: lastID.Add(1), leaf: true, out: infoOf(inner)}
-	return &Var{e: e, info: n.out, value: inner, node: n}, nil
+	return &variable{e: e, info: n.out, value: inner, node: n}, nil
 }

@@ -12,7 +12,8 @@ func Floats[B Backend, T float32 | float64](be B, data []T, shape ...int) Float[
 	return Float[B]{fromSlice(be, data, shape)}
 }
 
-// Scalar makes a tensor of no dimensions.
+// Scalar makes a tensor of no dimensions, of the number's type: a constant such as 0.5 is
+// of f64, float32(0.5) of f32.
 func Scalar[B Backend, T float32 | float64](be B, v T) Float[B] {
 	return Float[B]{fromSlice(be, []T{v}, []int{})}
 }

@@ -67,6 +67,22 @@ func TestDeepGraph(t *testing.T) {
 	})
 }
 
+// A result of many inputs is differentiated in a time that grows with their number: it grew
+// with its square, here to minutes.
+func TestCatOfManyInputs(t *testing.T) {
+	const n = 100_000
+	ad := New(NewCPUThreads(1), None{})
+	w := ad.Track(Ones(ad, 1))
+	parts := make([]Float[*Autodiff[*CPU, None]], n)
+	for i := range parts {
+		parts[i] = w.Neg()
+	}
+	g, err := ad.Backward(Cat(0, parts[0], parts[1:]...), WithSum())
+	require.NoError(t, err)
+	d, _ := ad.Grad(w, g)
+	require.Equal(t, []float64{-n}, list(t, d))
+}
+
 // Texts of another length at every step do not fill the memory with plans.
 func TestPlansOfManyShapes(t *testing.T) {
 	be := NewCPUThreads(1)

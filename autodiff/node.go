@@ -34,7 +34,7 @@ type node struct {
 	// second derivatives are the same bits too.
 	below *node
 
-	handle weak.Pointer[Var] // what the user holds
+	handle weak.Pointer[variable] // what the user holds
 	state  atomic.Int32
 	by     *backward // the pass that has claimed the node
 	slot   int       // in that pass

@@ -10,7 +10,8 @@ import (
 
 // Optimizer changes parameters in place, by their gradients. A parameter
 // without a gradient stays as it is. They are of f32 or f64: 16 bits are too few for
-// small steps.
+// small steps. Those with other settings, such as no WeightDecay, are in Params of
+// their own, with another optimizer.
 //
 // Nothing else may use the parameters meanwhile. A graph that was built with
 // the old values cannot be differentiated any more; that is an error.
@@ -119,30 +120,30 @@ type Adam struct {
 
 // Step changes the parameters.
 func (o *Adam) Step(p Parameters, g GradientSet) error {
-	return o.state.adam(p, g, o.Rate, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, false)
+	return o.step(p, g, false)
 }
 
-// AdamW is Adam with the weights decayed apart from the gradient, by Rate times
-// WeightDecay.
-type AdamW struct {
-	Rate         float64
-	Beta1, Beta2 float64 // of the running means of the gradient and of its square
-	Eps          float64 // added to the root of the latter
-	WeightDecay  float64
-	state        state
-}
+// AdamW is Adam, with its fields, with the weights decayed apart from the gradient, by
+// Rate times WeightDecay.
+type AdamW Adam
 
 // Step changes the parameters.
 func (o *AdamW) Step(p Parameters, g GradientSet) error {
-	return o.state.adam(p, g, o.Rate, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, true)
+	return (*Adam)(o).step(p, g, true)
 }
 
-// state is what an optimizer remembers of each parameter, by its id.
-type state map[uint64]*paramState
-
-type paramState struct {
-	steps  int
-	values []Value // of the inner backend
+func (o *Adam) step(p Parameters, g GradientSet, decoupled bool) error {
+	b1, b2, eps := orDefault(o.Beta1, 0.9), orDefault(o.Beta2, 0.999), orDefault(o.Eps, 1e-8)
+	of := "Adam"
+	if decoupled {
+		of = "AdamW"
+	}
+	if err := checkNumbers(of, number{"Rate", o.Rate, inf}, number{"Beta1", b1, 1}, number{"Beta2", b2, 1}, number{"Eps", eps, inf}, number{"WeightDecay", o.WeightDecay, inf}); err != nil {
+		return err
+	}
+	return o.state.step(p, g, OpAdam, 2, func(step int) *Attr {
+		return &Attr{Floats: [6]float64{o.Rate, b1, b2, eps, o.WeightDecay, float64(step)}, Decoupled: decoupled}
+	})
 }
 
 func orDefault(v, def float64) float64 {
@@ -152,18 +153,12 @@ func orDefault(v, def float64) float64 {
 	return v
 }
 
-func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float64, decoupled bool) error {
-	b1, b2, eps = orDefault(b1, 0.9), orDefault(b2, 0.999), orDefault(eps, 1e-8)
-	of := "Adam"
-	if decoupled {
-		of = "AdamW"
-	}
-	if err := checkNumbers(of, number{"Rate", rate, inf}, number{"Beta1", b1, 1}, number{"Beta2", b2, 1}, number{"Eps", eps, inf}, number{"WeightDecay", decay, inf}); err != nil {
-		return err
-	}
-	return s.step(p, g, OpAdam, 2, func(step int) *Attr {
-		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Decoupled: decoupled}
-	})
+// state is what an optimizer remembers of each parameter, by its id.
+type state map[uint64]*paramState
+
+type paramState struct {
+	steps  int
+	values []Value // of the inner backend
 }
 
 // step applies an operation in place to every parameter that has a gradient,
@@ -207,7 +202,7 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 // change is one parameter's part of a step.
 type change struct {
 	name  string
-	v     *Var
+	v     *variable
 	grad  Value
 	state *paramState
 }
@@ -216,7 +211,7 @@ type change struct {
 // changed before anything is.
 func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 	var all []change
-	err := tracked(p, func(name string, x *Var) error {
+	err := tracked(p, func(name string, x *variable) error {
 		id, d := x.node.id, x.info.DType
 		grad := g.find(id)
 		if grad == nil {

@@ -37,12 +37,12 @@ func (o *AdamW) Load(path string, p Parameters) error { return o.state.load(path
 var errNoParameters = errors.New("autodiff: the parameters are nil; want those that NewParams makes")
 
 // tracked goes through the parameters, which must have gradients.
-func tracked(p Parameters, f func(name string, x *Var) error) error {
+func tracked(p Parameters, f func(name string, x *variable) error) error {
 	if isNil(p) {
 		return errNoParameters
 	}
 	return p.each(func(name string, v Value) error {
-		x, ok := v.(*Var)
+		x, ok := v.(*variable)
 		if !ok || x.node == nil {
 			return fmt.Errorf("autodiff: the parameter %q is not tracked: its backend %s has no gradients", name, p.runner().Name())
 		}
@@ -52,7 +52,7 @@ func tracked(p Parameters, f func(name string, x *Var) error) error {
 
 func (s state) save(path string, p Parameters, names []string) error {
 	var tensors []NamedView
-	err := tracked(p, func(name string, x *Var) error {
+	err := tracked(p, func(name string, x *variable) error {
 		mine := s[x.node.id]
 		if mine == nil || mine.steps == 0 {
 			return nil
@@ -81,7 +81,7 @@ func (s *state) load(path string, p Parameters, names []string, required int) er
 		return err
 	}
 	read, old := state{}, state{}
-	err = tracked(p, func(name string, x *Var) error {
+	err = tracked(p, func(name string, x *variable) error {
 		if mine := (*s)[x.node.id]; mine != nil {
 			old[x.node.id] = mine
 		}

@@ -146,14 +146,14 @@ func (e *engine) runAgain(n *node, in []Value) (Value, error) {
 	}
 	// Where the inner backend is Autodiff too, the result takes the place of
 	// the first one in its graph.
-	x, ok := out[n.which].(*Var)
+	x, ok := out[n.which].(*variable)
 	if !ok || n.below == nil {
 		return out[n.which], nil
 	}
 	defer x.Release()
 	v, err := x.Share()
 	if err == nil {
-		v.(*Var).node = n.below
+		v.(*variable).node = n.below
 	}
 	return v, err
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// T is a float tensor in a gradient rule: of the inner backend, whatever that
+// dyn is a float tensor in a gradient rule: of the inner backend, whatever that
 // is, with everything that is made while a rule runs released after it.
-type T = Float[Backend]
+type dyn = Float[Backend]
 
 // uses is a set of an operation's inputs and outputs.
 type uses uint16
@@ -41,7 +41,7 @@ type rule struct {
 	// (indices, conditions). A list of one is for every input.
 	each []vjp
 	// all computes the gradients of all inputs at once, with what it uses.
-	all func(c *ctx) []T
+	all func(c *ctx) []dyn
 	use uses
 	// broadcasts sums a gradient to the shape of an input that was repeated.
 	broadcasts bool
@@ -52,7 +52,7 @@ type rule struct {
 // vjp is the gradient rule of one input, and what it reads.
 type vjp struct {
 	use uses
-	f   func(c *ctx) T
+	f   func(c *ctx) dyn
 }
 
 func (r *rule) input(i int) *vjp {
@@ -86,7 +86,7 @@ func (n *node) needs() (u uses) {
 type ctx struct {
 	n   *node
 	at  *Attr
-	g   T // the gradient of the result
+	g   dyn // the gradient of the result
 	run *backward
 	sc  *scope
 	// wide says that the rule computes 16-bit types in f32, and its gradients are
@@ -110,7 +110,7 @@ func (c *ctx) widened(t Tensor[Backend]) Tensor[Backend] {
 }
 
 // in returns an input.
-func (c *ctx) in(i int) T { return T{c.tensor(i)} }
+func (c *ctx) in(i int) dyn { return dyn{c.tensor(i)} }
 
 // index returns an input of whole numbers.
 func (c *ctx) index(i int) Int[Backend] { return Int[Backend]{c.tensor(i)} }
@@ -127,9 +127,9 @@ func (c *ctx) tensor(i int) Tensor[Backend] {
 }
 
 // out returns the result.
-func (c *ctx) out() T {
+func (c *ctx) out() dyn {
 	v, err := c.run.value(c.n)
-	return T{c.widened(Tensor[Backend]{be: c.sc, v: v, err: err})}
+	return dyn{c.widened(Tensor[Backend]{be: c.sc, v: v, err: err})}
 }
 
 // positions returns the second result.
@@ -144,32 +144,32 @@ func (c *ctx) shape(i int) []int64 { return c.n.in[i].info.Shape }
 func (c *ctx) wants(i int) bool { return i < len(c.n.in) && c.n.in[i].n != nil }
 
 // zeros makes a tensor of zeros like an input.
-func (c *ctx) zeros(i int) T {
+func (c *ctx) zeros(i int) dyn {
 	d := c.n.in[i].info.DType
 	if !d.IsFloat() || c.wide { // of codes, the float type beside them
 		d = c.g.DType()
 	}
-	return T{fill[Backend](c.sc, d, 0, c.shape(i))}
+	return dyn{fill[Backend](c.sc, d, 0, c.shape(i))}
 }
 
 // with applies another operation with the attributes of this one.
-func (c *ctx) with(op Op, x T, rest ...T) T {
+func (c *ctx) with(op Op, x dyn, rest ...dyn) dyn {
 	all := make([]Tensor[Backend], len(rest))
 	for i, r := range rest {
 		all[i] = r.Tensor
 	}
-	return T{x.run(op, c.at, all...)}
+	return dyn{x.run(op, c.at, all...)}
 }
 
 // shaped is with, for operations that are told the shape of their result.
-func (c *ctx) shaped(op Op, i int, x T, rest ...Tensor[Backend]) T {
+func (c *ctx) shaped(op Op, i int, x dyn, rest ...Tensor[Backend]) dyn {
 	at := *c.at
 	at.Shape = c.shape(i)
-	return T{x.run(op, &at, rest...)}
+	return dyn{x.run(op, &at, rest...)}
 }
 
 // sumTo adds up what was broadcast from a shape.
-func sumTo(g T, shape []int64) T {
+func sumTo(g dyn, shape []int64) dyn {
 	from := g.v.Shape()
 	if slices.Equal(from, shape) {
 		return g
@@ -184,20 +184,20 @@ func sumTo(g T, shape []int64) T {
 	if len(axes) > 0 {
 		g = g.SumKeep(axes...)
 	}
-	return T{g.run(OpReshape, &Attr{Shape: shape})}
+	return dyn{g.run(OpReshape, &Attr{Shape: shape})}
 }
 
 // apply runs n's rule and returns a gradient per input, checked.
-func (r *rule) apply(c *ctx) (grads []T, err error) {
-	grads = make([]T, len(c.n.in))
+func (r *rule) apply(c *ctx) (grads []dyn, err error) {
+	grads = make([]dyn, len(c.n.in))
 	c.wide = c.n.computesWide()
-	c.g = T{c.widened(c.g.Tensor)}
+	c.g = dyn{c.widened(c.g.Tensor)}
 	if r.all != nil {
 		copy(grads, r.all(c))
 	}
 	for i, e := range c.n.in {
 		if e.n == nil {
-			grads[i] = T{}
+			grads[i] = dyn{}
 			continue
 		}
 		if r.all == nil {
@@ -229,7 +229,8 @@ func (r *rule) apply(c *ctx) (grads []T, err error) {
 // scope is a Backend that remembers what was made through it.
 type scope struct {
 	Backend
-	made []Value
+	made  []Value // nil: taken
+	taken int     // the latest one's place
 }
 
 // Run applies an operation.
@@ -245,9 +246,11 @@ func (s *scope) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 
 // close releases what was made.
 func (s *scope) close() {
-	for i, v := range s.made {
-		v.Release()
-		s.made[i] = nil
+	for _, v := range s.made {
+		if v != nil {
+			v.Release()
+		}
 	}
+	clear(s.made)
 	s.made = s.made[:0]
 }

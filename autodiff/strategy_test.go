@@ -121,7 +121,7 @@ func TestKeepOfSetAside(t *testing.T) {
 	for range 20 {
 		x = x.Gelu()
 	}
-	require.Nil(t, early.v.(*Var).value, "was not set aside")
+	require.Nil(t, early.v.(*variable).value, "was not set aside")
 	ad.Keep(early)
 	_, err := ad.Backward(x.Sum())
 	require.NoError(t, err)

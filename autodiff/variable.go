@@ -7,9 +7,9 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Var is Autodiff's Value: a tensor of the inner backend and, if it is
+// variable is Autodiff's Value: a tensor of the inner backend and, if it is
 // tracked, its place in a graph.
-type Var struct {
+type variable struct {
 	e    *engine
 	info Info
 	node *node
@@ -25,7 +25,7 @@ type Var struct {
 }
 
 // String names the tensor as errors do.
-func (v *Var) String() string {
+func (v *variable) String() string {
 	if v.node != nil {
 		return v.node.String()
 	}
@@ -33,17 +33,17 @@ func (v *Var) String() string {
 }
 
 // DType returns the element type.
-func (v *Var) DType() tensor.DType { return v.info.DType }
+func (v *variable) DType() tensor.DType { return v.info.DType }
 
 // Shape returns the extents.
-func (v *Var) Shape() []int64 { return v.info.Shape }
+func (v *variable) Shape() []int64 { return v.info.Shape }
 
 // Alone reports false: a graph may need the elements.
-func (v *Var) Alone() bool { return false }
+func (v *variable) Alone() bool { return false }
 
 // Version counts changes in place. Results never change; what shares its
 // elements with a leaf or a constant changes with it.
-func (v *Var) Version() int64 {
+func (v *variable) Version() int64 {
 	if n := v.node; n != nil && !n.leaf && !n.shares {
 		return 0
 	}
@@ -57,8 +57,8 @@ func (v *Var) Version() int64 {
 
 // shares reports whether the elements are another's, too. What is set aside was
 // computed, so that nobody shares it.
-func (v *Var) shares(other Value) bool {
-	o, ok := other.(*Var)
+func (v *variable) shares(other Value) bool {
+	o, ok := other.(*variable)
 	if !ok {
 		return false
 	}
@@ -67,14 +67,14 @@ func (v *Var) shares(other Value) bool {
 }
 
 // now returns the elements unless they are set aside.
-func (v *Var) now() Value {
+func (v *variable) now() Value {
 	v.e.mu.Lock()
 	defer v.e.mu.Unlock()
 	return v.value
 }
 
 // check returns the error of using a released tensor.
-func (v *Var) check() error {
+func (v *variable) check() error {
 	if !v.released.Load() {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (v *Var) check() error {
 }
 
 // Share returns another handle, at the same place in the graph.
-func (v *Var) Share() (Value, error) {
+func (v *variable) Share() (Value, error) {
 	inner, err := v.hold()
 	if err != nil {
 		return nil, fmt.Errorf("autodiff: %w", err)
@@ -94,21 +94,18 @@ func (v *Var) Share() (Value, error) {
 	if inner, err = inner.Share(); err != nil {
 		return nil, err
 	}
-	return &Var{e: v.e, info: v.info, value: inner, version: v.version, node: v.node}, nil
+	return &variable{e: v.e, info: v.info, value: inner, version: v.version, node: v.node}, nil
 }
 
 // Release ends this handle.
-func (v *Var) Release() {
-	if v.e == nil {
-		return
-	}
+func (v *variable) Release() {
 	if v.released.CompareAndSwap(false, true) && v.holds.Load() == 0 {
 		v.free()
 	}
 }
 
 // free releases the elements, once.
-func (v *Var) free() {
+func (v *variable) free() {
 	if !v.gone.CompareAndSwap(false, true) {
 		return
 	}
@@ -121,10 +118,7 @@ func (v *Var) free() {
 
 // hold returns the inner backend's tensor, brought back if it was set aside,
 // and keeps it where it is until letGo, whoever releases v meanwhile.
-func (v *Var) hold() (value Value, err error) {
-	if v.e == nil {
-		return nil, errNoBackend
-	}
+func (v *variable) hold() (value Value, err error) {
 	v.holds.Add(1)
 	if err = v.check(); err == nil {
 		value, err = v.present()
@@ -136,7 +130,7 @@ func (v *Var) hold() (value Value, err error) {
 	return value, nil
 }
 
-func (v *Var) present() (Value, error) {
+func (v *variable) present() (Value, error) {
 	if !v.e.keep.again {
 		return v.value, nil
 	}
@@ -153,7 +147,7 @@ func (v *Var) present() (Value, error) {
 	return v.value, nil
 }
 
-func (v *Var) letGo() {
+func (v *variable) letGo() {
 	if v.holds.Add(-1) == 0 && v.released.Load() {
 		v.free()
 	}

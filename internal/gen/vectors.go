@@ -31,6 +31,10 @@ var rowLoops = []rowLoop{
 		c.VMOVUPS(x, v)
 		c.VMULPS(yRow, v, v)
 	}},
+	{"shift", "z[i] = x[i] + y[0]", true, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
+		c.VMOVUPS(x, v)
+		c.VADDPS(y, v, v)
+	}},
 	{"scale", "z[i] = x[i] * y[0]", true, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
 		c.VMULPS(x, y, v)
 	}},

@@ -36,12 +36,7 @@ func (b *Binary[T, R]) Run(t Threads, z []R, x, y []T, shape, xs, ys []int64) {
 func Add[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: addVV[T],
-		VS: func(z, x []T, y T) {
-			x = x[:len(z)]
-			for i := range z {
-				z[i] = x[i] + y
-			}
-		},
+		VS: addVS[T],
 		SV: func(z []T, x T, y []T) {
 			y = y[:len(z)]
 			for i := range z {
@@ -117,6 +112,13 @@ func addVV[T Number](z, x, y []T) {
 	x, y = x[:len(z)], y[:len(z)]
 	for i := fast(addVec, z, x, y); i < len(z); i++ {
 		z[i] = x[i] + y[i]
+	}
+}
+
+func addVS[T Number](z, x []T, y T) {
+	x = x[:len(z)]
+	for i := fast(shiftVec, z, x, []T{y}); i < len(z); i++ {
+		z[i] = x[i] + y
 	}
 }
 

@@ -21,70 +21,87 @@ func window(out, in, k, stride, pad, dilation int) (lo, hi int) {
 	return min(lo, hi), hi
 }
 
-// unfold writes the columns of one group of one image: row (c, kh, kw) has
-// the input at that tap for every output position, 0 outside.
-func unfold[T Float](d *Conv, cols, x []T, channels int) {
-	p := d.OH * d.OW
-	for c := range channels {
-		for kh := range d.KH {
-			y0, y1 := window(d.OH, d.H, kh, d.Stride[0], d.Pad[0], d.Dilation[0])
-			for kw := range d.KW {
-				x0, x1 := window(d.OW, d.W, kw, d.Stride[1], d.Pad[1], d.Dilation[1])
-				row := cols[((c*d.KH+kh)*d.KW+kw)*p:][:p]
-				clear(row[:y0*d.OW])
-				clear(row[y1*d.OW:])
-				for y := y0; y < y1; y++ {
-					src := x[(c*d.H+y*d.Stride[0]+kh*d.Dilation[0]-d.Pad[0])*d.W:][:d.W]
-					dst := row[y*d.OW:][:d.OW]
-					clear(dst[:x0])
-					clear(dst[x1:])
-					if x0 == x1 {
-						continue // the tap lies in the padding, beyond the row
-					}
-					at := x0*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
-					if d.Stride[1] == 1 {
-						copy(dst[x0:x1], src[at:])
-						continue
-					}
-					for i := x0; i < x1; i++ {
-						dst[i] = src[at]
-						at += d.Stride[1]
-					}
-				}
+// tap is what one element of the kernel meets: in a row of columns, lines from an
+// offset on, each of a width, and in a channel the elements from at on. Where image and
+// output are equally wide they lie alike, and the lines are one piece, with what is
+// between them.
+type tap struct{ from, at, lines, width, pieces, size int }
+
+func (d *Conv) tap(kh, kw int) tap {
+	y0, y1 := window(d.OH, d.H, kh, d.Stride[0], d.Pad[0], d.Dilation[0])
+	x0, x1 := window(d.OW, d.W, kw, d.Stride[1], d.Pad[1], d.Dilation[1])
+	if y0 == y1 || x0 == x1 {
+		return tap{} // it lies in the padding
+	}
+	t := tap{from: y0*d.OW + x0, lines: y1 - y0, width: x1 - x0, pieces: y1 - y0, size: x1 - x0}
+	t.at = (y0*d.Stride[0]+kh*d.Dilation[0]-d.Pad[0])*d.W + x0*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
+	if d.OW == d.W && d.Stride == [2]int{1, 1} {
+		t.pieces, t.size = 1, (t.lines-1)*d.OW+t.width
+	}
+	return t
+}
+
+// overTaps calls move for every element of the kernel and every channel, with their row
+// of the columns and their plane of the image.
+func overTaps[T Float](d *Conv, cols, x []T, channels int, move func(t tap, row, plane []T)) {
+	p, size := d.OH*d.OW, d.H*d.W
+	for kh := range d.KH {
+		for kw := range d.KW {
+			t := d.tap(kh, kw)
+			for c := range channels {
+				move(t, cols[((c*d.KH+kh)*d.KW+kw)*p:][:p], x[c*size:][:size])
 			}
 		}
 	}
 }
 
-// fold adds the columns back to the input positions they came from.
-func fold[T Float](d *Conv, x, cols []T, channels int) {
-	p := d.OH * d.OW
-	clear(x[:channels*d.H*d.W])
-	for c := range channels {
-		for kh := range d.KH {
-			y0, y1 := window(d.OH, d.H, kh, d.Stride[0], d.Pad[0], d.Dilation[0])
-			for kw := range d.KW {
-				x0, x1 := window(d.OW, d.W, kw, d.Stride[1], d.Pad[1], d.Dilation[1])
-				if x0 == x1 {
-					continue
-				}
-				row := cols[((c*d.KH+kh)*d.KW+kw)*p:][:p]
-				for y := y0; y < y1; y++ {
-					dst := x[(c*d.H+y*d.Stride[0]+kh*d.Dilation[0]-d.Pad[0])*d.W:][:d.W]
-					src := row[y*d.OW:][:d.OW]
-					at := x0*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
-					if d.Stride[1] == 1 {
-						addVV(dst[at:at+x1-x0], dst[at:], src[x0:x1])
-						continue
-					}
-					for i := x0; i < x1; i++ {
-						dst[at] += src[i]
-						at += d.Stride[1]
-					}
-				}
+// clearPadding clears what the tap does not meet.
+func clearPadding[T Float](d *Conv, t tap, row []T) {
+	at := 0
+	for i := range t.lines {
+		clear(row[at : t.from+i*d.OW])
+		at = t.from + i*d.OW + t.width
+	}
+	clear(row[at:])
+}
+
+// unfold writes the columns of one group of one image: row (c, kh, kw) has
+// the input at that tap for every output position, 0 outside.
+func unfold[T Float](d *Conv, cols, x []T, channels int) {
+	overTaps(d, cols, x, channels, func(t tap, row, plane []T) {
+		for i := range t.pieces {
+			dst, src := row[t.from+i*d.OW:][:t.size], plane[t.at+i*d.Stride[0]*d.W:]
+			if d.Stride[1] == 1 {
+				copy(dst, src)
+				continue
+			}
+			for j := range dst {
+				dst[j] = src[j*d.Stride[1]]
 			}
 		}
-	}
+		clearPadding(d, t, row)
+	})
+}
+
+// fold adds the columns back to the input positions they came from. It clears those
+// that came from none.
+func fold[T Float](d *Conv, x, cols []T, channels int) {
+	clear(x[:channels*d.H*d.W])
+	overTaps(d, cols, x, channels, func(t tap, row, plane []T) {
+		if t.pieces < t.lines {
+			clearPadding(d, t, row) // sums from +0 on are no -0, which +0 would change
+		}
+		for i := range t.pieces {
+			src, dst := row[t.from+i*d.OW:][:t.size], plane[t.at+i*d.Stride[0]*d.W:]
+			if d.Stride[1] == 1 {
+				addVV(dst[:t.size], dst, src)
+				continue
+			}
+			for j, v := range src {
+				dst[j*d.Stride[1]] += v
+			}
+		}
+	})
 }
 
 // Scratch lends memory for the time of a call.
@@ -114,10 +131,7 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 				Gemm(1, og, p, k, RowMajor(w[g*og*k:], k), RowMajor(cols, p), RowMajor(out, p), false)
 				for o := 0; o < og && bias != nil; o++ {
 					row := out[o*p:][:p]
-					b := bias[g*og+o]
-					for i := range row {
-						row[i] += b
-					}
+					addVS(row, row, bias[g*og+o])
 				}
 			}
 		}

@@ -27,6 +27,7 @@ type vector int
 const (
 	addVec vector = iota
 	mulVec
+	shiftVec
 	scaleVec
 	descendVec
 	reluVec

@@ -44,9 +44,10 @@ func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
 	if m == 0 || n == 0 {
 		return
 	}
-	d := floatType[T]()
-	g := gemm[T]{m: m, n: n, k: k, a: a, b: b, c: c, add: add}
-	g.row, _ = cpu.PickUpTo(cpu.Matmul, cpu.Best(), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
+	g := gemm[T]{row: row64(), m: m, n: n, k: k, a: a, b: b, c: c, add: add}
+	if is32[T]() {
+		g.row = row32()
+	}
 	rows, columns := g.row.Divide(1, int64(m), int64(n), int64(t))
 	g.rows, g.columns = int(rows), int(columns)
 	g.down = (m + g.rows - 1) / g.rows
@@ -56,6 +57,16 @@ func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
 		return
 	}
 	g.parallel(t, jobs)
+}
+
+var row32, row64 = rowOf(tensor.F32), rowOf(tensor.F64)
+
+// rowOf picks the best row for a type, once: a row is for all goroutines.
+func rowOf(d tensor.DType) func() cpu.MatmulRow {
+	return sync.OnceValue(func() cpu.MatmulRow {
+		row, _ := cpu.PickUpTo(cpu.Matmul, cpu.Best(), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
+		return row
+	})
 }
 
 // gemm is a product under way.

@@ -23,6 +23,8 @@ func fast[T any](v vector, z, x, y []T) int {
 		addAVX2(z0, x0, y0, n)
 	case mulVec:
 		mulAVX2(z0, x0, y0, n)
+	case shiftVec:
+		shiftAVX2(z0, x0, y0, n)
 	case scaleVec:
 		scaleAVX2(z0, x0, y0, n)
 	case descendVec:

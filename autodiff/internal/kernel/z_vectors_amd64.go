@@ -14,6 +14,11 @@ func addAVX2(z *float32, x *float32, y *float32, n int)
 //go:noescape
 func mulAVX2(z *float32, x *float32, y *float32, n int)
 
+// shiftAVX2 is: z[i] = x[i] + y[0], for n a multiple of 8.
+//
+//go:noescape
+func shiftAVX2(z *float32, x *float32, y *float32, n int)
+
 // scaleAVX2 is: z[i] = x[i] * y[0], for n a multiple of 8.
 //
 //go:noescape

@@ -98,6 +98,53 @@ narrow_test:
 	VZEROUPPER
 	RET
 
+// func shiftAVX2(z *float32, x *float32, y *float32, n int)
+// Requires: AVX
+TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
+	MOVQ         z+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS (DX), Y0
+	SHLQ         $0x02, BX
+	XORQ         DX, DX
+	MOVQ         BX, SI
+	SUBQ         $+128, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (CX)(DX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*1)
+	VMOVUPS 32(CX)(DX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(AX)(DX*1)
+	VMOVUPS 64(CX)(DX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, 64(AX)(DX*1)
+	VMOVUPS 96(CX)(DX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, 96(AX)(DX*1)
+	ADDQ    $+128, DX
+
+wide_test:
+	CMPQ DX, SI
+	JLE  wide
+	SUBQ $+32, BX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (CX)(DX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*1)
+	ADDQ    $+32, DX
+
+narrow_test:
+	CMPQ DX, BX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
 // func scaleAVX2(z *float32, x *float32, y *float32, n int)
 // Requires: AVX
 TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
