@@ -75,4 +75,5 @@ def linear_cases() -> list[Callable[[], Case]]:
             for d in (f32, bf16)
             for c in (torch.int8, torch.int4)
         ),
+        *(lambda m=m: weight_only_case(m, 512, 512, f32, torch.int8) for m in (1, 16, 128)),
     ]

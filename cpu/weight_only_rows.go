@@ -37,6 +37,8 @@ const (
 	weightTileRows    = 72      // of x
 	weightTileColumns = 4       // rows of weight at a time
 	weightColumns     = 64      // sums that wait for their bias
+	weightShort       = 1024    // positions of which tiles stay in the first cache
+	weightGroup       = 6       // rows of x that are multiplied with such
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
 	firstCache        = 1 << 15 // bytes
 )
@@ -159,17 +161,17 @@ func (r *weightRun) columns() {
 		}
 		return
 	}
-	rows := r.M1 - r.M0
 	for first := r.N0; first < r.N1; first += weightColumns {
 		end := min(first+weightColumns, r.N1)
 		for n := first; n < end; n += weightTileColumns {
 			count := min(weightTileColumns, end-n)
+			sums := unsafe.Pointer(&r.s.sums[0][n-first])
 			if r.few {
 				r.multiply(n, count)
+				r.foldRows(0, r.M1-r.M0, sums)
 			} else {
-				r.multiplyTiles(n, count)
+				r.multiplyTiles(n, count, sums)
 			}
-			r.fold(&r.s.lanes[0][0][0], int(rows), &r.s.sums[0][n-first], int(unsafe.Sizeof(r.s.sums[0])))
 		}
 		r.store(first, end)
 	}
@@ -245,9 +247,21 @@ func (r *weightRun) multiplyRest(n, i, whole int64) {
 	}
 }
 
-// multiplyTiles adds the products of some rows of weight from n on.
-func (r *weightRun) multiplyTiles(n, count int64) {
+// foldRows folds the lanes of some rows of x, the first of which has its sums at y.
+func (r *weightRun) foldRows(first, count int64, y unsafe.Pointer) {
+	const apart = unsafe.Sizeof(r.s.sums[0])
+	r.fold(&r.s.lanes[0][0][0], int(count), (*float32)(unsafe.Add(y, first*int64(apart))), int(apart))
+}
+
+// multiplyTiles makes sums of products of some rows of weight from n on. Where their
+// weights fit the first cache, lanes are folded while they are there, too.
+func (r *weightRun) multiplyTiles(n, count int64, y unsafe.Pointer) {
 	tile := r.s.tile[misaligned(unsafe.Pointer(&r.s.tile), tensor.F32):]
+	rows := r.M1 - r.M0
+	group := rows
+	if r.K <= weightShort && rows > 2*weightGroup {
+		group = weightGroup
+	}
 	for k := int64(0); k < r.K; k += TileSize {
 		size := min(TileSize, r.K-k)
 		steps := stripes(int(size))
@@ -255,9 +269,15 @@ func (r *weightRun) multiplyTiles(n, count int64) {
 		for i := range count {
 			r.packWeights(&tile[int(i)*part], weightTileColumns*part, n+i, k, size)
 		}
-		for v := range Lanes / r.lanes {
-			x := r.packed(r.M*k + (int64(v)*r.M+r.M0)*int64(part))
-			r.tiles(x, int(r.M1-r.M0), &tile[v*weightTileColumns*part], steps, &r.s.lanes[0][0][v*r.lanes], int(k))
+		for first := int64(0); first < rows; first += group {
+			some := min(group, rows-first)
+			for v := range Lanes / r.lanes {
+				x := r.packed(r.M*k + (int64(v)*r.M+r.M0+first)*int64(part))
+				r.tiles(x, int(some), &tile[v*weightTileColumns*part], steps, &r.s.lanes[0][0][v*r.lanes], int(k))
+			}
+			if k+size == r.K {
+				r.foldRows(first, some, y)
+			}
 		}
 	}
 }
