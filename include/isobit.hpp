@@ -1,5 +1,5 @@
 // isobit.hpp - isobit for C++17: plans that free themselves, exceptions in place of statuses, and
-// tensors from pointers or vectors. Header-only, over isobit.h.
+// tensors from pointers, vectors, arrays or spans. Header-only, over isobit.h.
 //
 //   #include <isobit.hpp>
 //   #include <vector>
@@ -30,6 +30,9 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 #include "isobit.h"
 
@@ -107,7 +110,42 @@ template <class T> constexpr DLDataType dtype_of() {
   }
 }
 
+// What has its elements one after the other: its own, or another's.
+template <class C> inline constexpr bool is_array = false;
+template <class T, class A> inline constexpr bool is_array<std::vector<T, A>> = true;
+template <class T, size_t N> inline constexpr bool is_array<std::array<T, N>> = true;
+template <class C> inline constexpr bool is_span = false;
+#ifdef __cpp_lib_span
+template <class T, size_t N> inline constexpr bool is_span<std::span<T, N>> = true;
+#endif
+template <class C> using plain = std::remove_cv_t<std::remove_reference_t<C>>;
+template <class C> using if_sequence = std::enable_if_t<is_array<plain<C>> || is_span<plain<C>>, int>;
+
 } // namespace detail
+
+// A tensor's shape or strides, in elements: a list such as {2, 3}, what has data() and size() as
+// std::vector<int64_t> has, or a pointer and how many there are. Copied.
+class Extents {
+public:
+  Extents() = default;
+  Extents(std::initializer_list<int64_t> list) : Extents(list.begin(), list.size()) {}
+  template <class C, class D = decltype(std::declval<const C &>().data()),
+            std::enable_if_t<std::is_convertible_v<D, const int64_t *>, int> = 0>
+  Extents(const C &c) : Extents(c.data(), static_cast<size_t>(c.size())) {}
+  Extents(const int64_t *data, size_t size) : size_(size) {
+    if (size > extents_.size())
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor has " + std::to_string(size) +
+                                               " dimensions; want at most " + std::to_string(extents_.size()));
+    if (size) std::copy_n(data, size, extents_.begin());
+  }
+
+  int64_t *data() { return extents_.data(); }
+  size_t size() const { return size_; }
+
+private:
+  std::array<int64_t, 8> extents_{};
+  size_t size_ = 0;
+};
 
 // A view of memory that somebody else owns: a DLTensor with room for its shape
 // and strides. Copies see the same memory. The default Tensor is an absent
@@ -118,38 +156,34 @@ public:
 
   // Compact, row-major memory of the given shape. const memory is for inputs;
   // {} is the shape of a single value.
-  template <class T> Tensor(T *data, std::initializer_list<int64_t> shape) {
-    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), nullptr, shape.size());
+  template <class T> Tensor(T *data, const Extents &shape) {
+    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape);
   }
 
   // The same with strides, in elements.
-  template <class T> Tensor(T *data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides) {
+  template <class T> Tensor(T *data, const Extents &shape, const Extents &strides) {
     if (shape.size() != strides.size())
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's strides differ in number from its dimensions");
-    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), strides.begin(), shape.size());
+    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape, &strides);
   }
 
-  // A vector as one dimension, or with a shape of as many elements. The vector
-  // must outlive the view and keep its size.
-  template <class T, class A> Tensor(std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) { no_bits<T>(); }
-  template <class T, class A> Tensor(const std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) { no_bits<T>(); }
-  template <class T, class A>
-  Tensor(std::vector<T, A> &v, std::initializer_list<int64_t> shape) : Tensor(v.data(), shape) {
-    fits(v.size());
+  // A vector, array or span as one dimension, or with a shape of as many elements.
+  // Its memory must outlive the view and keep its size.
+  template <class C, detail::if_sequence<C> = 0>
+  Tensor(C &&c) : Tensor(std::forward<C>(c), {static_cast<int64_t>(c.size())}) {}
+  template <class C, detail::if_sequence<C> = 0> Tensor(C &&c, const Extents &shape) : Tensor(c.data(), shape) {
+    static_assert(std::is_lvalue_reference_v<C> || detail::is_span<detail::plain<C>>,
+                  "a temporary would be gone before the run");
+    fits(c.size());
   }
-  template <class T, class A>
-  Tensor(const std::vector<T, A> &v, std::initializer_list<int64_t> shape) : Tensor(v.data(), shape) {
-    fits(v.size());
-  }
-  // A temporary would be gone before the run.
-  template <class T, class A> Tensor(std::vector<T, A> &&v) = delete;
-  template <class T, class A> Tensor(std::vector<T, A> &&v, std::initializer_list<int64_t> shape) = delete;
 
   // Another library's tensor; its shape and strides are copied.
   Tensor(const DLTensor &t) {
     if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a DLTensor without a shape");
-    set(t.data, t.dtype, t.shape, t.strides, static_cast<size_t>(t.ndim));
+    const auto rank = static_cast<size_t>(t.ndim);
+    const Extents strides(t.strides, t.strides ? rank : 0);
+    set(t.data, t.dtype, {t.shape, rank}, t.strides ? &strides : nullptr);
     tensor_.device = t.device;
     tensor_.byte_offset = t.byte_offset;
   }
@@ -169,23 +203,15 @@ public:
   const DLTensor *dl() const { return present() ? &tensor_ : nullptr; }
 
 private:
-  static constexpr size_t max_rank = 8;
-
-  template <class V> static int64_t count(const V &v) { return static_cast<int64_t>(v.size()); }
-  template <class T> static void no_bits() { static_assert(!std::is_same_v<T, bool>, "no op of isobit takes bool"); }
-
-  void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides, size_t ndim) {
-    if (ndim > max_rank)
-      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor has " + std::to_string(ndim) +
-                                               " dimensions; want at most " + std::to_string(max_rank));
+  void set(const volatile void *data, DLDataType dtype, const Extents &shape, const Extents *strides = nullptr) {
     tensor_.data = const_cast<void *>(data); // inputs are only read
     tensor_.device = {kDLCPU, 0};
-    tensor_.ndim = static_cast<int32_t>(ndim);
+    tensor_.ndim = static_cast<int32_t>(shape.size());
     tensor_.dtype = dtype;
-    if (ndim) std::copy_n(shape, ndim, shape_.begin());
+    shape_ = shape;
     tensor_.shape = shape_.data();
     if (strides) {
-      std::copy_n(strides, ndim, strides_.begin());
+      strides_ = *strides;
       tensor_.strides = strides_.data();
     }
   }
@@ -193,7 +219,7 @@ private:
   void fits(size_t size) const {
     uint64_t elements = 1; // unsigned, so that a product beyond it is no undefined behaviour
     for (int32_t i = 0; i < tensor_.ndim; i++) {
-      const int64_t extent = shape_[static_cast<size_t>(i)];
+      const int64_t extent = tensor_.shape[i];
       if (extent < 0)
         throw Error(ISOBIT_INVALID_ARGUMENT,
                     "isobit: a shape has the extent " + std::to_string(extent) + "; want at least 0");
@@ -201,11 +227,11 @@ private:
     }
     if (elements != size)
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape has " + std::to_string(elements) +
-                                               " elements; want those of the vector, " + std::to_string(size));
+                                               " elements; want those of its memory, " + std::to_string(size));
   }
 
   DLTensor tensor_{};
-  std::array<int64_t, max_rank> shape_{}, strides_{};
+  Extents shape_, strides_;
 };
 
 // A plan for one problem. Movable; run() and the rest may be called from many

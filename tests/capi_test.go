@@ -76,7 +76,7 @@ func runProgram(t *testing.T, env []string, program string, args ...string) stri
 	return run(t, env, line[0], line[1:]...)
 }
 
-var strict = []string{"-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-I../include"}
+var strict = []string{"-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror", "-I../include"}
 
 // compile builds a consumer against the library in dir and returns its path.
 func compile(t *testing.T, dir, language, source string, flags ...string) string {
@@ -115,6 +115,11 @@ func TestConsumers(t *testing.T) {
 			t.Log(runProgram(t, nil, compile(t, dir, c.language, c.source), c.args...))
 		})
 	}
+}
+
+// TestSpans runs isobit.hpp's tests in C++20, which has std::span.
+func TestSpans(t *testing.T) {
+	runProgram(t, nil, compile(t, library(t), "c++", "cpp/wrapper.cpp", "-std=c++20"))
 }
 
 // TestCasesCoverOps holds that the consumers run every operation there is.

@@ -60,10 +60,31 @@ void tensors() {
   CHECK(absent.present());
   float value = 0;
   CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
+  CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {2, 3}, {3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("6", [&] { isobit::Tensor(x, {2, 2}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("extent -2", [&] { isobit::Tensor(x, {-2, -3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 6}); }) ==
         ISOBIT_INVALID_ARGUMENT);
+}
+
+// Shapes and strides that are known when the program runs, arrays, and spans where there are any.
+void extents() {
+  std::array<float, 6> x{1, 4, 2, 5, 3, 6};
+  const std::array<float, 2> scale{1, 0.5f};
+  std::array<int8_t, 6> q{};
+  const std::vector<int64_t> shape{2, 3};
+  const std::array<int64_t, 2> strides{1, 2};
+  const isobit::Plan plan(quantize);
+  plan.run({{x.data(), shape, strides}, scale, {}, {q, {shape.data(), shape.size()}}});
+  CHECK((q == std::array<int8_t, 6>{1, 2, 3, 8, 10, 12}));
+  CHECK(isobit::Tensor(x).dl()->ndim == 1 && isobit::Tensor(x, shape).dl()->shape[1] == 3);
+  CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x.data(), std::vector<int64_t>(9, 1)); }) ==
+        ISOBIT_INVALID_ARGUMENT);
+#ifdef __cpp_lib_span
+  q.fill(0);
+  plan.run({{x.data(), shape, strides}, std::span<const float>(scale), {}, {std::span<int8_t>(q), shape}});
+  CHECK((q == std::array<int8_t, 6>{1, 2, 3, 8, 10, 12}));
+#endif
 }
 
 void errors() {
@@ -269,6 +290,7 @@ int main() {
   at_exit.run_now();
   example();
   tensors();
+  extents();
   errors();
   plans();
   cache();
