@@ -1,9 +1,11 @@
 """What the tests share: torch tensors to and from tests/reference, and its answers."""
 
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -126,14 +128,33 @@ def layouts(x):
         yield "channels_last", x.contiguous(memory_format=torch.channels_last)
 
 
+# Of each program's own process only the import of torch, which takes seconds, has been done before.
+fresh = multiprocessing.get_context("forkserver")
+fresh.set_forkserver_preload(["torch"])
+
+
 def python(program, timeout=120, **environment):
-    """Runs a program in a new interpreter; its output."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    """Runs a program in a process that has imported nothing of isobit; its output."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = [Path(folder, name) for name in ("stdout", "stderr")]
+        child = fresh.Process(target=run, args=(textwrap.dedent(program), {**os.environ, **environment}, out))
+        child.start()
+        child.join(timeout)
+        ended = child.exitcode is not None
+        if not ended:
+            child.kill()
+            child.join()
+        stdout, stderr = (file.read_text() if file.exists() else "" for file in out)
+        assert ended and child.exitcode == 0, (
+            f"{stdout}\n{stderr}\nexit code {child.exitcode}, within {timeout} s: {ended}"
+        )
+        return stdout
+
+
+def run(program, environment, out):
+    for number, file in enumerate(out, 1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    warnings.simplefilter("ignore")
+    exec(compile(program, "program", "exec"), {"__name__": "__main__"})

@@ -8,31 +8,29 @@ from pathlib import Path
 import isobit
 import pytest
 from isobit import __main__ as cli
-
-
-def run(*words, **environment):
-    command = [sys.executable, "-m", "isobit", *words]
-    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
+from kit import python
 
 
 def test_diagnosis():
-    done = run()
+    done = subprocess.run([sys.executable, "-m", "isobit"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     for word in ("isobit", "torch", "library", "isa", "cuda  ", "rows", "self-check         passed"):
         assert word in done.stdout
     assert isobit.__version__ in done.stdout
 
 
+DIAGNOSIS = "from isobit.__main__ import diagnosis; print('code', diagnosis())"
+
+
 @pytest.mark.parametrize("rows", ("go", "avx2"))
 def test_self_check_of_other_rows(rows):
-    done = run(ISOBIT_ROWS=rows)
-    assert done.returncode == 0, done.stdout
+    said = python(DIAGNOSIS, ISOBIT_ROWS=rows)
+    assert said.endswith("code 0\n") and f"ISOBIT_ROWS        {rows}\n" in said
 
 
 def test_diagnosis_without_a_library():
-    done = run(ISOBIT_LIBRARY="/nowhere/libisobit.so")
-    assert done.returncode == 1
-    assert "FAILED" in done.stdout and "/nowhere/libisobit.so" in done.stdout
+    said = python(DIAGNOSIS, ISOBIT_LIBRARY="/nowhere/libisobit.so")
+    assert said.endswith("code 1\n") and "FAILED" in said and "/nowhere/libisobit.so" in said
 
 
 def test_wrong_results_are_reported(monkeypatch, capsys):
@@ -41,10 +39,10 @@ def test_wrong_results_are_reported(monkeypatch, capsys):
     assert "wrong results" in capsys.readouterr().out
 
 
-def test_config():
-    done = run("config", "--cflags", "--libs")
-    assert done.returncode == 0
-    words = done.stdout.split()
+def test_config(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["isobit", "config", "--cflags", "--libs"])
+    assert cli.main() == 0
+    words = capsys.readouterr().out.split()
     include = next(w[2:] for w in words if w.startswith("-I"))
     assert (Path(include) / "isobit.h").is_file()
     assert any(w.startswith("-L") for w in words) and any("isobit" in w and w.startswith("-l") for w in words)

@@ -47,8 +47,6 @@ class Dataset(torch.utils.data.Dataset):
 def test_data_loader_that_forks(loaded):
     """Its workers are children of a process that has the library loaded, or not."""
     program = f"""
-        import sys
-        sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
         import torch
         import test_loading
         data = test_loading.Dataset()

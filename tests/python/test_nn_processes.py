@@ -1,8 +1,6 @@
 """Observers on two processes, over gloo."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -42,11 +40,7 @@ BEFORE = """
 
 def on_two_processes(program, tmp_path):
     pytest.importorskip("torch.distributed.fsdp", reason="a build without torch.distributed")
-    environment = {
-        "STORE": str(tmp_path / "store"),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-    }
+    environment = {"STORE": str(tmp_path / "store"), "GLOO_SOCKET_IFNAME": "lo"}
     text = dedent(BEFORE) + dedent(program) + "dist.destroy_process_group()\n"
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda rank: python(text, RANK=str(rank), **environment), range(2)))
