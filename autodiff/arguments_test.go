@@ -11,7 +11,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// A part of fewer columns was put into the first of them.
+// A part has every other extent of x, and room along the axis.
 func TestArgumentsOfSliceAssign(t *testing.T) {
 	ad := over(None{})
 	x := Zeros(ad, 4, 3)
@@ -120,7 +120,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 	}
 }
 
-// What followed a mode's name was taken for another attribute.
+// What follows a mode's name is not taken for another attribute.
 func TestArgumentsOfGridSample(t *testing.T) {
 	ad := over(None{})
 	x, grid := Ones(ad, 1, 1, 2, 2), Ones(ad, 1, 1, 1, 2)
@@ -134,7 +134,7 @@ func TestArgumentsOfGridSample(t *testing.T) {
 	}
 }
 
-// A second zero point was ignored.
+// A second zero point is an error.
 func TestArgumentsOfQuantize(t *testing.T) {
 	be := NewCPU()
 	x, scale, zero := Ones(be, 4), Scalar(be, float32(1)), Scalar(be, float32(0)).Tensor

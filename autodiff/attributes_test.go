@@ -32,7 +32,7 @@ func TestSlicesThatChangeLater(t *testing.T) {
 	})
 }
 
-// Where there is nothing to choose from, an error said "want 0 to -1".
+// Where there is nothing to choose from, an error says so, not "want 0 to -1".
 func TestIndicesOfNothing(t *testing.T) {
 	be := NewCPU()
 	i := Ints(be, []int64{1})

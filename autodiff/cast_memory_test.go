@@ -9,7 +9,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// A cast or a fill of a few elements takes no blocks of its own: it had 4 KiB of them.
+// A cast or a fill of a few elements takes no blocks of its own.
 func TestSmallCastsTakeLittle(t *testing.T) {
 	be := NewCPUThreads(1)
 	x, n := Full(be, 1.5, 16), Arange(be, 0, 1, 16)

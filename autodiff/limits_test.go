@@ -67,8 +67,8 @@ func TestDeepGraph(t *testing.T) {
 	})
 }
 
-// A result of many inputs is differentiated in a time that grows with their number: it grew
-// with its square, here to minutes.
+// A result of many inputs is differentiated in a time that grows with their number; with
+// its square it would be minutes here.
 func TestCatOfManyInputs(t *testing.T) {
 	const n = 100_000
 	ad := New(NewCPUThreads(1), None{})

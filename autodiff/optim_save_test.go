@@ -135,8 +135,8 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 	require.NoError(t, (&AdamW{}).Load(ofAdam, p))
 }
 
-// Without a momentum the running mean of earlier steps rests, as in PyTorch: it was
-// multiplied by 0, of an infinity a NaN.
+// Without a momentum the running mean of earlier steps rests, as in PyTorch: times
+// 0 an infinity would be a NaN.
 func TestMomentumThatRests(t *testing.T) {
 	ad := over(None{})
 	p := NewParams(ad, 1)
@@ -156,8 +156,8 @@ func TestMomentumThatRests(t *testing.T) {
 	require.Equal(t, []float64{1 - 2 - 1 - 2}, list(t, w))
 }
 
-// An optimizer of two sets of parameters loads each from its own file: the second load
-// forgot what the first had read.
+// An optimizer of two sets of parameters loads each from its own file, and
+// the second load keeps what the first has read.
 func TestMemoryOfTwoSetsOfParameters(t *testing.T) {
 	dir, ad := t.TempDir(), over(None{})
 	one, two := NewParams(ad, 1), NewParams(ad, 2)

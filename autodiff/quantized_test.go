@@ -166,8 +166,7 @@ func TestGradientsOfFloat8Codes(t *testing.T) {
 	}
 }
 
-// A quantized layer of no inputs is its bias, or zeros, as in Python; it was an error of a
-// plan.
+// A quantized layer of no inputs is its bias, or zeros, as in Python.
 func TestQuantizedLinearOfNoInputs(t *testing.T) {
 	for _, d := range floatTypes {
 		cpu := NewCPU()

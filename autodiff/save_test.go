@@ -14,8 +14,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// A file that was saved before is whole while another is written, and after an error: it
-// was cut short first.
+// A file that was saved before is whole while another is written, and after an error.
 func TestSaveReplacesWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "net.safetensors")

@@ -10,7 +10,7 @@ import (
 )
 
 // Of 16 bits, what is computed on the way is f32, and numbers are those of f32: counts,
-// squares and factors were rounded to 16 bits, in f16 often to infinity.
+// squares and factors are often infinite in f16.
 func TestSixteenBitsComputeIn32(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
 		ad := over(s)
@@ -107,7 +107,7 @@ func TestCornersOfShapes(t *testing.T) {
 }
 
 // A gradient of 16 bits is computed in f32 and rounded once, however many steps its rule
-// has: y-1 of Pow was rounded, and what left the range of f16 on the way was infinite.
+// has: y-1 of Pow is not rounded, and what leaves the range of f16 on the way is finite.
 func TestGradientsOfSixteenBitsRoundOnce(t *testing.T) {
 	type f32 = Float[*CPU]
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestGradientsOfSixteenBitsRoundOnce(t *testing.T) {
 }
 
 // The gradients of a tensor that was used often add up in f32: in bf16 a sum of ones
-// ended at 256.
+// ends at 256.
 func TestSumsOfGradientsInSixteenBits(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
 		for d, want := range map[tensor.DType]float64{tensor.BF16: 1000, tensor.F16: 1000, tensor.F32: 1000, tensor.F64: 1000} {

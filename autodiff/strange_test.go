@@ -11,7 +11,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// The square that a product is differentiated by had a dimension more than the product.
+// A product of as many dimensions as there can be is differentiated twice, too.
 func TestSecondDerivativeOfProductsOfEightDimensions(t *testing.T) {
 	var want []float64
 	for _, shape := range [][]int{{2, 3, 2}, {1, 2, 1, 3, 1, 1, 1, 2}} {
@@ -93,7 +93,7 @@ func TestBytesThatAreNoBools(t *testing.T) {
 	require.ErrorContains(t, err, `"mask": element 2 is a byte of 2; want 0 or 1`)
 }
 
-// Loops over rows of nothing took as long as the other extents said: years.
+// Loops over rows of nothing take no time, however many there are.
 func TestEmptyTensorsOfLargeExtents(t *testing.T) {
 	be := NewCPU()
 	x := Zeros(be, math.MaxInt, 0)
@@ -105,7 +105,7 @@ func TestEmptyTensorsOfLargeExtents(t *testing.T) {
 }
 
 // Where a gradient of Pow is masked, its factor is finite: second derivatives at powers of
-// 0 were 0 times an infinity.
+// 0 are not 0 times an infinity.
 func TestSecondDerivativeOfPowersOfZero(t *testing.T) {
 	c := testCase{inputs: []data{values([]int{4}, 0, 0, 0, 0), values([]int{4}, 0, 2, 2.5, 3)}, f: func(x []dyn) dyn { return x[0].Pow(x[1]) }}
 	grads := c.second(t, NewCPU(), None{}, None{}, c.points())
