@@ -65,6 +65,7 @@ func TestCMake(t *testing.T) {
 	for want, served := range map[string]bool{
 		"0.999": false, "999.0": false,
 		"0.0.1..." + version: true, "0.0.1...<" + version: false, "0.0.1...0.0.2": false, version + "...<0.999": true,
+		"COMPONENTS;cuda": false, "OPTIONAL_COMPONENTS;cuda": true,
 	} {
 		serves(want, served)
 	}
