@@ -113,10 +113,10 @@ template <class T> constexpr DLDataType dtype_of() {
 // What has its elements one after the other: its own, or another's.
 template <class C> inline constexpr bool is_array = false;
 template <class T, class A> inline constexpr bool is_array<std::vector<T, A>> = true;
-template <class T, size_t N> inline constexpr bool is_array<std::array<T, N>> = true;
+template <class T, size_t size> inline constexpr bool is_array<std::array<T, size>> = true;
 template <class C> inline constexpr bool is_span = false;
 #ifdef __cpp_lib_span
-template <class T, size_t N> inline constexpr bool is_span<std::span<T, N>> = true;
+template <class T, size_t size> inline constexpr bool is_span<std::span<T, size>> = true;
 #endif
 template <class C> using plain = std::remove_cv_t<std::remove_reference_t<C>>;
 template <class C> using if_sequence = std::enable_if_t<is_array<plain<C>> || is_span<plain<C>>, int>;
