@@ -153,7 +153,6 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 		return
 	}
 	if tiled {
-		f.tile(c, &c.all) // again: copies may have begun one of its own
 		f.mapTiles(c, n, jobs)
 		return
 	}

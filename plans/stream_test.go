@@ -30,3 +30,11 @@ func TestStream(t *testing.T) {
 	forEachOp(t, testcase.Wide, 2, test)
 	forEachOp(t, testcase.Large, 1, test)
 }
+
+// Windows of strands take a dimension more, which a layout with all that there may be has no room for.
+func TestStreamInAllDimensions(t *testing.T) {
+	defer plans.SetStreamFrom(0)()
+	defer plans.SetReadsStrands(true)()
+	c := caseOf(t, testcase.Large, "fake_quantize_per_block x=f16[4,4,4,4,4,4,4,512] zero_point=none block_size=[2,2,2,2,2,2,2,256] qmin=-128 qmax=127")
+	same(t, c, testcase.Options{}, defined(t, c), "stream")
+}
