@@ -86,6 +86,15 @@ def permuted_case(op: str, shape: tuple[int, ...]) -> Case:
     return Case(name, x.nbytes, x.nbytes, ours, eager, allocates="both")
 
 
+def interleaved_case(count: int) -> Case:
+    """Images [N, H, W, C] as [N, C, H, W], beside a copy of PyTorch's, which computes nothing."""
+    x = torch.rand(8, 224, 224, count).permute(0, 3, 1, 2)
+    s, z = torch.rand(count) * 0.05 + 0.01, torch.zeros(count, dtype=torch.int32)
+    call = lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127)  # noqa: E731
+    name = f"fake_quantize_per_channel of {count} interleaved channels, beside a copy"
+    return Case(name, x.nbytes, x.nbytes, call, x.contiguous, allocates="both")
+
+
 def sampled_case(layout: str) -> Case:
     """grid_sample's gradients of images and grid."""
     x, dy = (make(SAMPLED) for make in LAYOUTS[layout])
@@ -119,6 +128,7 @@ def layout_cases() -> list[Callable[[], Case]]:
     return (
         learned
         + permuted
+        + [lambda n=n: interleaved_case(n) for n in (3, 4)]
         + sampled
         + [lambda n=n: embedded_case(n) for n in LAYOUTS if n != "channels last" and n != "cropped"]
     )

@@ -67,7 +67,7 @@ def linear_cases() -> list[Callable[[], Case]]:
     return [
         *(lambda s=s, d=d: float_case(*s, d) for s in shapes for d in (f32, torch.float64, bf16)),
         lambda: float_case(512, 512, 512, f32, True),
-        *(lambda s=s, d=d: batch_case(1000, s, s, s, d) for s in (4, 8, 16) for d in (f32, bf16)),
+        *(lambda s=s, d=d: batch_case(1000, s, s, s, d) for s in (4, 8, 16, 32) for d in (f32, bf16)),
         *(lambda m=m, d=d: quantized_case(m, 4096, 4096, d) for m in rows for d in (f32, bf16)),
         *(
             lambda m=m, d=d, c=c: weight_only_case(m, 4096, 4096, d, c)

@@ -150,7 +150,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 		p.depth = min(k, matmulTileBytes/r.size/matmulWide)
 	}
 	apart := func(elements int64) int64 { return roundUp(elements*r.size, matmulSlack) + matmulSlack }
-	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.whole.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
+	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.half.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
 	p.bias = m * p.sumsRow
 	p.input = p.bias + p.sumsRow
 	p.copies = p.input + m*p.inputRow
@@ -206,6 +206,10 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 
 // store stores the sums that lie apart from y.
 func (r *matmulRow[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
+	if down.P == nil && p.sumsRow == t.N*r.size && t.Y.Contiguous() && t.Y.RowStride == t.N*t.Y.Stride {
+		storeRow(r.y.gatherType, t.Y.Span, unsafe.Slice((*C)(t.Memory), t.M*t.N)) // small matrices have few elements in a row
+		return
+	}
 	bias := BlockOf[C](t.Scratch, 0, 1)
 	for m := range t.M {
 		sums := r.sumsOf(t, p, m)

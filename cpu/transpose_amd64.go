@@ -37,7 +37,9 @@ var transposeRows = []Row[Transpose]{{"avx2", AVX2, func(t Types) (Transpose, bo
 				run(kernel.fewRows, wholeRows, 0, lastRows, across)
 			}
 		}
-		run(kernel.run, 0, 0, wholeRows, wholeColumns)
+		if wholeColumns > 0 {
+			run(kernel.run, 0, 0, wholeRows, wholeColumns)
+		}
 		if gap := fromStep - columns*size; lastColumns > 0 && kernel.fewColumns != nil && gap >= 0 && gap < leastPage {
 			// Loads that reach into gaps between rows, where each page has some of the rows.
 			beyond := ceilDiv((side-lastColumns)*size, fromStep)
