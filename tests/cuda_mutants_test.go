@@ -111,6 +111,14 @@ var oneType = [][3]string{
 	{"dtypes.cuh", "EACH_FLOAT(M) M(f32) M(f64) M(f16) M(bf16)", "EACH_FLOAT(M) M(f32)"},
 	{"dtypes.cuh", "EACH_FLOAT_OF(M, X) M(X, f32) M(X, f64) M(X, f16) M(X, bf16)", "EACH_FLOAT_OF(M, X) M(X, f32)"},
 	{"sampler.cuh", "M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)", "M(f32, 2) M(f32, 3)"},
+	{"quantize.cu", otherTypes("EACH_CODE_OF(QUANTIZE,"), ""},
+	{"quantize.cu", otherTypes("EACH_FLOAT_OF(QUANTIZE_BACKWARD,"), ""},
+	{"dequantize.cu", otherTypes("EACH_CODE_OF(DEQUANTIZE,"), ""},
+}
+
+// otherTypes are the lines that a macro has for other types than f32.
+func otherTypes(macro string) string {
+	return macro + " f64)\n" + macro + " f16)\n" + macro + " bf16)\n"
 }
 
 // TestCUDAMutants shows that the comparison finds each of them.

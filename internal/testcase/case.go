@@ -151,7 +151,7 @@ func (c *Case) Run(o Options) (outputs [][]byte, err error) {
 		if err := placed[i].Stray(); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Name, err)
 		}
-		if a.In() && a.Name != o.InPlace[1] && !bytes.Equal(placed[i].Read(), a.Before) {
+		if a.In() && a.Name != o.InPlace[1] && !placed[i].protected && !bytes.Equal(placed[i].Read(), a.Before) {
 			return nil, fmt.Errorf("%s: the input was written", a.Name)
 		}
 	}

@@ -125,23 +125,24 @@ func spread(shape []int64, expanded []bool, order []int, gap func() int64, backw
 // canary fills memory beside a tensor's elements.
 const canary = 0xA5
 
-// paint does it, as fast as memory is copied.
+// paint does it, as fast as memory is copied: from the first cache.
 func paint(memory []byte) {
 	if len(memory) == 0 {
 		return
 	}
 	memory[0] = canary
-	for done := 1; done < len(memory); done *= 2 {
-		copy(memory[done:], memory[:done])
+	for done := 1; done < len(memory); done += min(done, 8192) {
+		copy(memory[done:], memory[:min(done, 8192)])
 	}
 }
 
 // Placed is a tensor in memory.
 type Placed struct {
-	View    tensor.View
-	Memory  []byte  // all that may be read
-	offsets []int64 // by element in row-major order, where in Memory it lies; nil where it is compact
-	free    func()
+	View      tensor.View
+	Memory    []byte  // all that may be read
+	offsets   []int64 // by element in row-major order, where in Memory it lies, in elements; nil where it is compact
+	protected bool    // the system ends who writes it
+	free      func()
 }
 
 func newPlaced(a *Arg, o Options, readOnly bool) *Placed {
@@ -162,13 +163,13 @@ func newPlaced(a *Arg, o Options, readOnly bool) *Placed {
 	p.View = tensor.View{DType: a.DType, Shape: a.Shape, Strides: strides, ReadOnly: readOnly}
 	p.View.Data = unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.Memory)), first*size)
 	p.View.Low, p.View.High = -first*size, (n-first)*size
-	paint(p.Memory)
 	if strides != nil {
+		paint(p.Memory)
 		p.offsets = offsets(&p.View, first)
 	}
 	p.fill(a)
 	if readOnly {
-		o.Memory.protect(p.Memory)
+		p.protected = o.Memory.protect(p.Memory)
 	}
 	return p
 }
@@ -179,22 +180,48 @@ func (p *Placed) fill(a *Arg) {
 		copy(p.Memory, a.Before)
 		return
 	}
-	size := p.View.DType.Size()
-	for i, at := range p.offsets {
-		copy(p.Memory[at:], a.Before[int64(i)*size:int64(i+1)*size])
+	p.move(a.Before, true)
+}
+
+// move copies the elements from or to compact ones.
+func (p *Placed) move(compact []byte, from bool) {
+	switch p.View.DType.Size() {
+	case 1:
+		move(p.Memory, compact, p.offsets, from)
+	case 2:
+		move(wordsOf[uint16](p.Memory), wordsOf[uint16](compact), p.offsets, from)
+	case 4:
+		move(wordsOf[uint32](p.Memory), wordsOf[uint32](compact), p.offsets, from)
+	default:
+		move(wordsOf[uint64](p.Memory), wordsOf[uint64](compact), p.offsets, from)
 	}
 }
 
-// offsets lists where the elements lie, in bytes.
+func wordsOf[T any](b []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}
+
+func move[T any](memory, compact []T, offsets []int64, from bool) {
+	compact = compact[:len(offsets)]
+	if from {
+		for i, at := range offsets {
+			memory[at] = compact[i]
+		}
+		return
+	}
+	for i, at := range offsets {
+		compact[i] = memory[at]
+	}
+}
+
+// offsets lists where the elements lie.
 func offsets(v *tensor.View, first int64) []int64 {
-	size := v.DType.Size()
-	list := []int64{first * size}
+	list := []int64{first}
 	for d, extent := range v.Shape {
-		step, next := v.Stride(d)*size, make([]int64, 0, int64(len(list))*extent)
-		for _, at := range list {
-			for range extent {
-				next = append(next, at)
-				at += step
+		step, next := v.Stride(d), make([]int64, int64(len(list))*extent)
+		for i, at := range list {
+			for j := range extent {
+				next[int64(i)*extent+j] = at + j*step
 			}
 		}
 		list = next
@@ -207,25 +234,19 @@ func (p *Placed) Read() []byte {
 	if p.offsets == nil {
 		return bytes.Clone(p.Memory)
 	}
-	size := p.View.DType.Size()
-	data := make([]byte, 0, int64(len(p.offsets))*size)
-	for _, at := range p.offsets {
-		data = append(data, p.Memory[at:at+size]...)
-	}
+	data := make([]byte, int64(len(p.offsets))*p.View.DType.Size())
+	p.move(data, false)
 	return data
 }
 
 // Stray returns an error if memory beside the elements was written.
 func (p *Placed) Stray() error {
-	if p.offsets == nil {
+	if p.offsets == nil || p.protected {
 		return nil
 	}
-	rest, size := bytes.Clone(p.Memory), p.View.DType.Size()
-	for _, at := range p.offsets {
-		for i := range size {
-			rest[at+i] = canary
-		}
-	}
+	rest, painted := bytes.Clone(p.Memory), make([]byte, int64(len(p.offsets))*p.View.DType.Size())
+	paint(painted)
+	(&Placed{View: p.View, Memory: rest, offsets: p.offsets}).move(painted, true)
 	if bytes.Count(rest, []byte{canary}) < len(rest) {
 		i := slices.IndexFunc(rest, func(b byte) bool { return b != canary })
 		return fmt.Errorf("byte %d of %d, beside the elements, was written", i, len(rest))

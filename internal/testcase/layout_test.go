@@ -28,7 +28,7 @@ func TestPlaced(t *testing.T) {
 				}
 				beside := bytes.Repeat([]byte{1}, len(p.Memory))
 				for _, at := range p.offsets {
-					copy(beside[at:], []byte{0, 0, 0, 0})
+					copy(beside[4*at:], []byte{0, 0, 0, 0})
 				}
 				for i := range p.Memory {
 					if p.offsets == nil || beside[i] == 0 {

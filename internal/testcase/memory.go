@@ -25,10 +25,13 @@ func (m Memory) get(n int64) (memory []byte, free func()) {
 	return guarded(n, m == EndsPage)
 }
 
-func (m Memory) protect(memory []byte) {
-	if m != Plain && hasGuards {
-		protect(memory)
+// protect makes memory read-only where it lies between guards, and says whether it did.
+func (m Memory) protect(memory []byte) bool {
+	if m == Plain || !hasGuards {
+		return false
 	}
+	protect(memory)
+	return true
 }
 
 // Heap returns n bytes that end an object of Go's heap, or begin it. A pointer

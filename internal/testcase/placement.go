@@ -32,9 +32,7 @@ func (c *Case) Place(plan plans.Plan, o Options) (placed Placement, workspace []
 		*placed[c.index(o.InPlace[0])] = *placed[c.index(o.InPlace[1])]
 	}
 	workspace, last := o.Memory.get(plan.WorkspaceSize())
-	for i := range workspace { // which holds what was there before
-		workspace[i] = 0xa5
-	}
+	paint(workspace) // which holds what was there before
 	return placed, workspace, func() {
 		for _, f := range append(release, last) {
 			f()
