@@ -175,6 +175,7 @@ func TestSetRows(t *testing.T) {
 	require.Equal(t, `SetRows: name is "sse"; want one of go, avx2, avx512`, e.Error())
 	long := strings.Repeat("x", 1<<20)
 	require.Contains(t, plans.SetRows(long).Error(), `x..."; want one of go, avx2, avx512`)
+	require.Contains(t, plans.SetRows(long[:64]).Error(), `x"; want one of go, avx2, avx512`)
 	_, err = plans.Select(0, p, plans.Preference{Row: long})
 	require.Contains(t, err.Error(), `x..."; want one of `)
 }

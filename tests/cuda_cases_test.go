@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,9 @@ func expand(text string) (all []string) {
 	return all
 }
 
+// haveMany are ops of which each kernel has many cases, and which take their time.
+var haveMany = regexp.MustCompile("^(quantized_linear|weight_only_linear) ")
+
 // deviceCases lists every choice that is a valid problem (choices of several
 // tensors need not fit), with several kinds of data and layouts.
 func deviceCases(t *testing.T) (list []deviceCase) {
@@ -39,44 +43,43 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
 			continue
 		}
-		valid := 0
-		for _, text := range expand(line) {
-			problem, err := plans.Parse(text)
-			if err != nil {
-				continue
-			}
-			valid++
+		texts := slices.DeleteFunc(expand(line), func(text string) bool {
+			_, err := plans.Parse(text)
+			return err != nil
+		})
+		if len(texts) == 0 {
+			t.Errorf("no choice is a valid problem: %s", line)
+		}
+		for i, text := range texts {
 			kinds := []string{"mixed", "plain", "hot"}
 			if strings.HasPrefix(text, "grid_sample") {
 				kinds = append(kinds, "inner", "calm")
 			}
-			c := deviceCase{text: text, data: kinds[valid%len(kinds)], layout: compact}
+			c := deviceCase{text: text, data: kinds[(i+1)%len(kinds)], layout: compact}
 			switch {
 			case strings.Contains(text, "bounds=error"):
 				c.data = "valid"
 			case strings.Contains(text, "140004"): // more than 32 bits hold
 				c.data = "extreme"
 			}
-			list = append(list, c)
-			if problem.Op() == "matmul" { // as a linear layer's weight and, in its gradient, what comes from above
+			if problem := plans.MustParse(text); problem.Op() == "matmul" { // as a linear layer's weight and, in its gradient, what comes from above
 				turns := []string{"other", "input", "other input"}
 				if tensor.NumElements(problem.Shape("y")) >= 3<<19 { // smaller ones run the same kernels all ways
-					turns = turns[valid%3:][:1]
+					turns = turns[(i+1)%3:][:1]
 				}
 				for _, c.turned = range turns {
 					list = append(list, c)
 				}
 				c.turned = ""
 			}
-			if valid%2 == 0 {
-				c.shift = 8
-			} else {
-				c.layout = strided
+			apart, off := c, c
+			apart.layout, off.shift = strided, 8
+			ways := []deviceCase{c, apart, off}
+			if len(texts) < 16 || !haveMany.MatchString(text) {
+				list = append(list, c, ways[1+i%2])
+			} else { // as 7 is no number of choices, every choice meets every way
+				list = append(list, ways[(i+2)%7%3])
 			}
-			list = append(list, c)
-		}
-		if valid == 0 {
-			t.Errorf("no choice is a valid problem: %s", line)
 		}
 	}
 	return list
