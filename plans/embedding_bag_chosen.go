@@ -15,8 +15,10 @@ const (
 	// chosenPerPosition is up to how many elements of y for each index this is faster, unless rows
 	// have many chunks.
 	chosenPerPosition = 4
-	// rowsPerBag is up to how many rows for each bag sums apart take less time.
+	// rowsPerBag is up to how many rows for each bag sums apart take less time; narrow rows are more,
+	// of so many sums.
 	rowsPerBag = 4
+	sumsPerBag = 128
 	// chosenMost is how many bytes of sums there may be apart from the gradient.
 	chosenMost = 64 << 20
 )
@@ -58,7 +60,7 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost || s.everyRow && s.slots > rowsPerBag*e.count {
+	if s.slots*columns*s.perColumn > chosenMost || s.everyRow && s.slots > max(rowsPerBag, sumsPerBag/max(1, columns))*e.count {
 		return nil
 	}
 	return s

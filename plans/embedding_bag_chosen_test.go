@@ -15,7 +15,7 @@ import (
 func TestChosenIsAdded(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for i, s := range []struct{ bags, indices, rows, columns int }{
-		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290},
+		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290}, {40, 900, 2000, 9},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		for _, dtype := range []string{"f32", "f64", "bf16"} {
