@@ -161,13 +161,13 @@ func storeFloat8[C Compute](d tensor.DType) func(p unsafe.Pointer, stride int64,
 	}
 }
 
-// Outside is the offset of an element that is not there; it gathers as +0.
-const Outside = math.MinInt64
+// outside is the offset of an element that is not there; it gathers as +0.
+const outside = math.MinInt64
 
 func gatherNumeric[C Compute, T float32 | float64](dst []C, p unsafe.Pointer, offsets []int64) {
 	for i, o := range offsets {
 		dst[i] = 0
-		if o != Outside {
+		if o != outside {
 			dst[i] = C(*(*T)(unsafe.Add(p, o)))
 		}
 	}
@@ -176,7 +176,7 @@ func gatherNumeric[C Compute, T float32 | float64](dst []C, p unsafe.Pointer, of
 func gatherF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
 	for i, o := range offsets {
 		dst[i] = 0
-		if o != Outside {
+		if o != outside {
 			dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, o))).Float32())
 		}
 	}
@@ -185,7 +185,7 @@ func gatherF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
 func gatherBF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
 	for i, o := range offsets {
 		dst[i] = 0
-		if o != Outside {
+		if o != outside {
 			dst[i] = C((*(*tensor.BF16Bits)(unsafe.Add(p, o))).Float32())
 		}
 	}
@@ -268,7 +268,7 @@ func Store[C Compute](s Span, src []C) {
 	}
 }
 
-// Gather fills dst with the elements at the given offsets from p, in bytes.
-func Gather[C Compute](dst []C, d tensor.DType, p unsafe.Pointer, offsets []int64) {
+// gather fills dst with the elements at the given offsets from p, in bytes.
+func gather[C Compute](dst []C, d tensor.DType, p unsafe.Pointer, offsets []int64) {
 	converterOf[C](d).gather(dst, p, offsets)
 }

@@ -41,7 +41,7 @@ func cubicInnerSlope[C Compute](u C) C {
 }
 
 // cubicPlaces returns, for an unpadded coordinate, the places of the taps along
-// an axis, or Outside, and the fraction of the coordinate; finite says whether
+// an axis, or outside, and the fraction of the coordinate; finite says whether
 // it was a finite number.
 func cubicPlaces[C Compute](c C, g *Sampler, axis int) (at [cubicTaps]int64, t C, finite bool) {
 	size := g.Size[axis]
@@ -59,13 +59,13 @@ func cubicPlaces[C Compute](c C, g *Sampler, axis int) (at [cubicTaps]int64, t C
 		}
 		place, inside := wholeBelow(p, size)
 		if at[i] = place; !inside || (!finite && g.Padding == Zeros) {
-			at[i] = Outside
+			at[i] = outside
 		}
 	}
 	return at, c - base, finite
 }
 
-func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
+func locateCubic[C Compute](g *Sampler, t *taps[C]) {
 	for i := range t.Pixel[0] {
 		var at [3][cubicTaps]int64 // of an image, plane 0
 		for axis := range g.Dims {
@@ -83,8 +83,8 @@ func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 		for tap := range t.Count {
 			n := cubicTap(tap)
 			x, y, z := at[0][n[0]], at[1][n[1]], at[2][n[2]]
-			t.Pixel[tap][i], t.Weight[tap][i] = Outside, 0
-			if x != Outside && y != Outside && z != Outside {
+			t.Pixel[tap][i], t.Weight[tap][i] = outside, 0
+			if x != outside && y != outside && z != outside {
 				t.Pixel[tap][i] = (z*g.Size[1]+y)*g.Size[0] + x
 				t.Weight[tap][i] = t.Cubic[0][n[0]][i] * t.Cubic[1][n[1]][i]
 				if g.Dims == 3 {
@@ -113,7 +113,7 @@ const _ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
 // cubicSums sums a channel's pixels times weights, which for each sum are
 // differentiated so often along each axis: over each row of taps, then over the
 // rows of a plane, then over planes.
-func cubicSums[C Compute](b *GridBlock, t *Taps[C], c int64, orders [][3]int, sums [][]C) {
+func cubicSums[C Compute](b *GridBlock, t *taps[C], c int64, orders [][3]int, sums [][]C) {
 	v := BlockOf[C](b.Scratch, cubicSumBlocks, b.N)
 	var rows [3][]C // with weights, their derivatives and their second ones
 	kinds := 0
@@ -129,7 +129,7 @@ func cubicSums[C Compute](b *GridBlock, t *Taps[C], c int64, orders [][3]int, su
 			clear(r)
 		}
 		for tap := range cubicTaps {
-			Gather(v, b.Input.DType, b.Input.Channel(c), t.Pixel[row*cubicTaps+tap])
+			gather(v, b.Input.DType, b.Input.Channel(c), t.Pixel[row*cubicTaps+tap])
 			for i, r := range rows[:kinds] {
 				for j, w := range t.Cubic[0][i*cubicTaps+tap] {
 					r[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
@@ -195,7 +195,7 @@ func alongPairs(dims int) (lists [3][]difference) {
 }
 
 // cubicTerms is terms with Bicubic.
-func (g *groupSums[C]) cubicTerms(c int64, t *Taps[C], dy []C) {
+func (g *groupSums[C]) cubicTerms(c int64, t *taps[C], dy []C) {
 	var orders [mostCubic][3]int
 	var terms [mostCubic][]C
 	n := 0

@@ -52,7 +52,7 @@ const _ = uint(len(Scratch{}.blocks) - bendBlocks - 2*cubicTaps)
 
 // shifts loads the coordinates' tangents v, and multiplies them by the
 // coordinates' derivatives: q, +0 where there is none.
-func shifts[C Compute](b *GridBlock, t *Taps[C]) (v, q [3][]C) {
+func shifts[C Compute](b *GridBlock, t *taps[C]) (v, q [3][]C) {
 	for axis := range b.Dims {
 		v[axis], q[axis] = BlockOf[C](b.Scratch, secondBlocks+axis, b.N), BlockOf[C](b.Scratch, shiftBlocks+axis, b.N)
 		Load(v[axis], b.Second.Coords[axis])
@@ -69,8 +69,8 @@ func (s *GridScatter[C]) addSlopes(b *GridBlock) {
 	if b.Mode == Nearest || !b.Second.hasCoords() {
 		return
 	}
-	t := NewTaps[C](s.g, b.N, b.Scratch)
-	Locate(s.g, b.Coords, &t)
+	t := newTaps[C](s.g, b.N, b.Scratch)
+	locate(s.g, b.Coords, &t)
 	_, q := shifts(b, &t)
 	slope := BlockOf[C](b.Scratch, slopeBlock, b.N)
 	for tap := range t.Count {
@@ -84,7 +84,7 @@ func (s *GridScatter[C]) addSlopes(b *GridBlock) {
 }
 
 // slopes computes the derivatives of a tap's weights along an axis.
-func (t *Taps[C]) slopes(dst []C, g *Sampler, tap, axis int) {
+func (t *taps[C]) slopes(dst []C, g *Sampler, tap, axis int) {
 	if g.Mode == Bicubic {
 		n := cubicTap(tap)
 		n[axis] += cubicTaps
@@ -109,8 +109,8 @@ func (t *Taps[C]) slopes(dst []C, g *Sampler, tap, axis int) {
 }
 
 func gridDoubleGo[C Compute](b *GridBlock) {
-	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
-	Locate(&b.Sampler, b.Coords, &t)
+	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
+	locate(&b.Sampler, b.Coords, &t)
 	if b.Mode == Bicubic {
 		locateBends(b, &t)
 	}
@@ -135,7 +135,7 @@ func gridDoubleGo[C Compute](b *GridBlock) {
 
 // tangents computes the gradient of the upstream gradient, channel by channel:
 // the sample of u, then the slopes of the channel times v.
-func tangents[C Compute](b, u *GridBlock, t, ofU *Taps[C], v [3][]C) {
+func tangents[C Compute](b, u *GridBlock, t, ofU *taps[C], v [3][]C) {
 	y, value := BlockOf[C](b.Scratch, resultBlock, b.N), BlockOf[C](b.Scratch, tapBlocks+1, b.N)
 	slope, ones := BlockOf[C](b.Scratch, slopeBlock, b.N), BlockOf[C](b.Scratch, onesBlock, b.N)
 	for j := range ones {
@@ -162,7 +162,7 @@ func tangents[C Compute](b, u *GridBlock, t, ofU *Taps[C], v [3][]C) {
 }
 
 // one puts the sums of a single channel into the totals.
-func (g *groupSums[C]) one(c int64, t *Taps[C], dy []C) {
+func (g *groupSums[C]) one(c int64, t *taps[C], dy []C) {
 	if g.b.Mode == Nearest {
 		return
 	}
@@ -178,7 +178,7 @@ func (g *groupSums[C]) one(c int64, t *Taps[C], dy []C) {
 
 // secondSlopes computes the gradient of the grid: what the first one would be
 // of u, and how the slopes of the input change along q.
-func secondSlopes[C Compute](b, u *GridBlock, t, ofU *Taps[C], q [3][]C) {
+func secondSlopes[C Compute](b, u *GridBlock, t, ofU *taps[C], q [3][]C) {
 	ofInput, bent := b.Second.hasInput() && b.Mode != Nearest, b.Second.hasCoords() && b.Mode != Nearest
 	var slopes [3][]C
 	for axis := range b.Dims {
@@ -233,7 +233,7 @@ func bendLists(g *Sampler) *[3][]difference {
 
 // addBends adds, to the gradient of one coordinate, the sum over axes of q times
 // the second derivative, times the coordinate's own derivative.
-func (g *groupSums[C]) addBends(slopes []C, axis int, t *Taps[C], q [3][]C) {
+func (g *groupSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
 	for j := range slopes {
 		if !t.any(j) || t.still(&g.b.Sampler, axis, j) {
 			continue
@@ -250,7 +250,7 @@ func (g *groupSums[C]) addBends(slopes []C, axis int, t *Taps[C], q [3][]C) {
 }
 
 // bend returns the second derivative along two axes.
-func (g *groupSums[C]) bend(axis, other, j int, t *Taps[C]) C {
+func (g *groupSums[C]) bend(axis, other, j int, t *taps[C]) C {
 	switch pair, third := axis+other, g.b.Dims-axis-other; {
 	case g.b.Mode == Bicubic:
 		return g.total(min(axis, other), max(axis, other)-min(axis, other))[j]
@@ -261,7 +261,7 @@ func (g *groupSums[C]) bend(axis, other, j int, t *Taps[C]) C {
 }
 
 // locateBends computes the second derivatives of Bicubic's weights.
-func locateBends[C Compute](b *GridBlock, t *Taps[C]) {
+func locateBends[C Compute](b *GridBlock, t *taps[C]) {
 	for axis := range b.Dims {
 		for tap := range cubicTaps {
 			t.Cubic[axis][2*cubicTaps+tap] = part[C](b.Scratch, &b.Sampler, bendBlocks, axis*cubicTaps+tap, b.N)

@@ -17,8 +17,8 @@ func (m Image) Channel(c int64) unsafe.Pointer { return unsafe.Add(m.P, c*m.Chan
 // offsets turns row-major pixel numbers into byte offsets.
 func (m Image) offsets(dst, pixels []int64, size [3]int64, dims int) {
 	for i, p := range pixels {
-		dst[i] = Outside
-		if p == Outside {
+		dst[i] = outside
+		if p == outside {
 			continue
 		}
 		dst[i] = 0
@@ -50,8 +50,8 @@ func (m Image) Offsets(dst, pixels []int64, g *Sampler) {
 	size := m.DType.Size()
 	for i, p := range pixels {
 		dst[i] = p * size
-		if p == Outside {
-			dst[i] = Outside
+		if p == outside {
+			dst[i] = outside
 		}
 	}
 }
@@ -84,8 +84,8 @@ func gridSampleGo[C Compute](b *GridBlock) {
 		b.eachImage(gridSampleGo[C])
 		return
 	}
-	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
-	Locate(&b.Sampler, b.Coords, &t)
+	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
+	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {
 		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
@@ -97,17 +97,17 @@ func gridSampleGo[C Compute](b *GridBlock) {
 }
 
 // sampleChannel samples a channel; the taps' pixels are offsets.
-func sampleChannel[C Compute](b *GridBlock, t *Taps[C], c int64, y []C) {
+func sampleChannel[C Compute](b *GridBlock, t *taps[C], c int64, y []C) {
 	v, plane := BlockOf[C](b.Scratch, tapBlocks, b.N), b.Input.Channel(c)
 	switch b.Mode {
 	case Nearest:
-		Gather(y, b.Input.DType, plane, t.Pixel[0])
+		gather(y, b.Input.DType, plane, t.Pixel[0])
 	case Bicubic:
 		cubicSums(b, t, c, [][3]int{{}}, [][]C{y})
 	default:
 		clear(y)
 		for i := range t.Count {
-			Gather(v, b.Input.DType, plane, t.Pixel[i])
+			gather(v, b.Input.DType, plane, t.Pixel[i])
 			for j, w := range t.Weight[i] {
 				y[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
 			}

@@ -51,8 +51,8 @@ func gridGradientGo[C Compute](b *GridBlock) {
 		}
 		return
 	}
-	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
-	Locate(&b.Sampler, b.Coords, &t)
+	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
+	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {
 		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
@@ -100,7 +100,7 @@ func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) 
 
 // add sums the terms of all channels: in groups of 16, of which each result is
 // added to the totals. The taps' pixels are offsets.
-func (g *groupSums[C]) add(t *Taps[C]) {
+func (g *groupSums[C]) add(t *taps[C]) {
 	for axis, list := range g.lists {
 		for i := range list {
 			clear(g.total(axis, i))
@@ -114,7 +114,7 @@ func (g *groupSums[C]) add(t *Taps[C]) {
 // addGroup folds the channels from c on, at most 16: c with c+8, then +4, +2,
 // +1. Visiting them in bit-reversed order makes that a binary tree of
 // neighbours, of which one partial sum per level is live.
-func (g *groupSums[C]) addGroup(first int64, t *Taps[C]) {
+func (g *groupSums[C]) addGroup(first int64, t *taps[C]) {
 	dy := BlockOf[C](g.b.Scratch, tapBlocks+1, g.n)
 	for visit := range groupSize {
 		c := first + int64(bits.Reverse8(uint8(visit))>>4)
@@ -142,7 +142,7 @@ func (g *groupSums[C]) none() {
 }
 
 // terms puts the terms of channel c into the sums' blocks of level 0.
-func (g *groupSums[C]) terms(c int64, t *Taps[C], dy []C) {
+func (g *groupSums[C]) terms(c int64, t *taps[C], dy []C) {
 	if g.b.Mode == Bicubic {
 		g.cubicTerms(c, t, dy)
 		return
@@ -150,7 +150,7 @@ func (g *groupSums[C]) terms(c int64, t *Taps[C], dy []C) {
 	var v [8][]C
 	for i := range t.Count {
 		v[i] = BlockOf[C](g.b.Scratch, tapBlocks+2+i, g.n)
-		Gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), t.Pixel[i])
+		gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), t.Pixel[i])
 	}
 	for axis, list := range g.lists {
 		for i, d := range list {
@@ -184,7 +184,7 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 // combine weights the sums of one axis and multiplies by the coordinate's
 // derivative. A component whose derivative the padding set aside, or a position
 // without a tap, is +0.
-func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
+func (g *groupSums[C]) combine(out []C, axis int, t *taps[C]) {
 	for j := range out {
 		out[j] = 0
 		switch k := t.K[axis][j]; {
@@ -198,9 +198,9 @@ func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 }
 
 // any reports whether a position has a tap.
-func (t *Taps[C]) any(j int) bool {
+func (t *taps[C]) any(j int) bool {
 	for i := range t.Count {
-		if t.Pixel[i][j] != Outside {
+		if t.Pixel[i][j] != outside {
 			return true
 		}
 	}
@@ -209,14 +209,14 @@ func (t *Taps[C]) any(j int) bool {
 
 // still reports whether a coordinate has no derivative, because of the padding
 // or because it is no number.
-func (t *Taps[C]) still(g *Sampler, axis, j int) bool {
+func (t *taps[C]) still(g *Sampler, axis, j int) bool {
 	k := t.K[axis][j]
 	return k != k || k == 0 && g.Mode == Bilinear && g.Padding != Zeros
 }
 
 // weighted sums the differences along an axis, each weighted by the distances
 // along the other axes, the near one first.
-func (g *groupSums[C]) weighted(axis, j int, t *Taps[C]) C {
+func (g *groupSums[C]) weighted(axis, j int, t *taps[C]) C {
 	total := func(i int) C { return g.total(axis, i)[j] }
 	if g.b.Dims == 2 {
 		o := 1 - axis

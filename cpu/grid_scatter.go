@@ -123,13 +123,13 @@ func scatterGo[C Compute]() GridScatterKernel[C] {
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {
-	t := NewTaps[C](s.g, b.N, b.Scratch)
-	Locate(s.g, b.Coords, &t)
+	t := newTaps[C](s.g, b.N, b.Scratch)
+	locate(s.g, b.Coords, &t)
 	s.addTaps(b, &t)
 }
 
 // addTaps adds the products of a block's upstream gradients and its taps' weights.
-func (s *GridScatter[C]) addTaps(b *GridBlock, t *Taps[C]) {
+func (s *GridScatter[C]) addTaps(b *GridBlock, t *taps[C]) {
 	s.keepBand(t)
 	full := s.countTaps(t, b.N)
 	for c := range s.channels {
@@ -141,7 +141,7 @@ func (s *GridScatter[C]) addTaps(b *GridBlock, t *Taps[C]) {
 		}
 		for i, g := range dy {
 			for k := range t.Count {
-				if p := t.Pixel[k][i]; p != Outside {
+				if p := t.Pixel[k][i]; p != outside {
 					*s.sum(c, p) += C(g * t.Weight[k][i])
 				}
 			}
@@ -153,11 +153,11 @@ func (s *GridScatter[C]) addTaps(b *GridBlock, t *Taps[C]) {
 }
 
 // keepBand leaves out the taps beside the band, and numbers those in it.
-func (s *GridScatter[C]) keepBand(t *Taps[C]) {
+func (s *GridScatter[C]) keepBand(t *taps[C]) {
 	for k := range t.Count {
 		for i, p := range t.Pixel[k] {
 			if p -= s.band.First; p < 0 || p >= s.band.Pixels {
-				p = Outside
+				p = outside
 			}
 			t.Pixel[k][i] = p
 		}
@@ -166,10 +166,10 @@ func (s *GridScatter[C]) keepBand(t *Taps[C]) {
 
 // countTaps counts the block's contributions and reports whether some pixel
 // completes a chunk; if so the counts stay as they were.
-func (s *GridScatter[C]) countTaps(t *Taps[C], n int) (full bool) {
+func (s *GridScatter[C]) countTaps(t *taps[C], n int) (full bool) {
 	for k := range t.Count {
 		for _, p := range t.Pixel[k][:n] {
-			if p != Outside {
+			if p != outside {
 				s.count[p]++
 				full = full || s.count[p] == 0
 			}
@@ -178,7 +178,7 @@ func (s *GridScatter[C]) countTaps(t *Taps[C], n int) (full bool) {
 	if full {
 		for k := range t.Count {
 			for _, p := range t.Pixel[k][:n] {
-				if p != Outside {
+				if p != outside {
 					s.count[p]--
 				}
 			}
@@ -189,7 +189,7 @@ func (s *GridScatter[C]) countTaps(t *Taps[C], n int) (full bool) {
 
 // addWithChunks is Add for one channel of a block in which chunks complete:
 // a chunk's sum is put away when it has ChunkSize contributions.
-func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *Taps[C]) {
+func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *taps[C]) {
 	next := s.full
 	s.visit(t, len(dy), func(i, k int, p int64, completes bool) {
 		sum := s.sum(channel, p)
@@ -203,7 +203,7 @@ func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *Taps[C]) {
 	// The counts are needed again for the next channel.
 	for k := range t.Count {
 		for _, p := range t.Pixel[k] {
-			if p != Outside {
+			if p != outside {
 				s.count[p]--
 			}
 		}
@@ -211,7 +211,7 @@ func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *Taps[C]) {
 }
 
 // advance counts a block's contributions for good and notes its chunks.
-func (s *GridScatter[C]) advance(t *Taps[C], n int) {
+func (s *GridScatter[C]) advance(t *taps[C], n int) {
 	s.visit(t, n, func(_, _ int, p int64, completes bool) {
 		if completes {
 			s.chunks[s.full] = chunk{p, int64(s.full)}
@@ -221,10 +221,10 @@ func (s *GridScatter[C]) advance(t *Taps[C], n int) {
 }
 
 // visit calls f for every contribution of a block in order, counting it first.
-func (s *GridScatter[C]) visit(t *Taps[C], n int, f func(i, k int, p int64, completes bool)) {
+func (s *GridScatter[C]) visit(t *taps[C], n int, f func(i, k int, p int64, completes bool)) {
 	for i := range n {
 		for k := range t.Count {
-			if p := t.Pixel[k][i]; p != Outside {
+			if p := t.Pixel[k][i]; p != outside {
 				s.count[p]++
 				f(i, k, p, s.count[p] == 0)
 			}

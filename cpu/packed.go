@@ -13,11 +13,11 @@ type Packing struct {
 }
 
 // PackingRows are the ways to pack.
-var PackingRows = withDefinition(packingRows, always(Packing{Unpack, Pack}))
+var PackingRows = withDefinition(packingRows, always(Packing{unpack, pack}))
 
-// Unpack reads 4-bit codes of type d from halves of bytes: the first has the
+// unpack reads 4-bit codes of type d from halves of bytes: the first has the
 // given number, counted from base, and each next one is stride further.
-func Unpack(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {
+func unpack(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {
 	for i := range codes {
 		b := *(*uint8)(unsafe.Add(base, number>>1)) >> (4 * (number & 1))
 		codes[i] = int8(b & 15)
@@ -28,9 +28,9 @@ func Unpack(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DT
 	}
 }
 
-// Pack is the inverse of Unpack. Writing a lower half clears the upper one,
+// pack is the inverse of unpack. Writing a lower half clears the upper one,
 // which a row of odd length leaves at 0.
-func Pack(base unsafe.Pointer, number, stride int64, codes []int8) {
+func pack(base unsafe.Pointer, number, stride int64, codes []int8) {
 	for _, q := range codes {
 		p := (*uint8)(unsafe.Add(base, number>>1))
 		if number&1 == 0 {

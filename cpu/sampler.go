@@ -44,7 +44,7 @@ func (g *Sampler) Most() int64 {
 	return Block
 }
 
-// Taps is how many pixels a position reads, or may: 1, 4, 8, 16 or 64.
+// taps is how many pixels a position reads, or may: 1, 4, 8, 16 or 64.
 func (g *Sampler) Taps() int {
 	switch g.Mode {
 	case Bilinear:
@@ -55,11 +55,11 @@ func (g *Sampler) Taps() int {
 	return 1
 }
 
-// Taps are the pixels that a block of output positions reads. All slices lie
+// taps are the pixels that a block of output positions reads. All slices lie
 // in a Scratch.
-type Taps[C Compute] struct {
+type taps[C Compute] struct {
 	Count  int              // taps per position
-	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or Outside
+	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or outside
 	Weight [maxTaps][]C
 	S, T   [3][]C                // distances to the far and to the near pixel along an axis; Bicubic: S is the fraction
 	K      [3][]C                // derivative of the padded coordinate; 0 (Bicubic: a NaN) where it has none
@@ -90,9 +90,9 @@ func intPart(s *Scratch, g *Sampler, first, i, n int) []int64 {
 	return s.ints[first+at/Block][at%Block:][:n]
 }
 
-// NewTaps lays out taps for n positions in scratch.
-func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
-	t := Taps[C]{Count: g.Taps()}
+// newTaps lays out taps for n positions in scratch.
+func newTaps[C Compute](g *Sampler, n int, s *Scratch) taps[C] {
+	t := taps[C]{Count: g.Taps()}
 	if g.Mode == Bicubic {
 		for axis := range g.Dims {
 			for i := range 2 * cubicTaps {
@@ -111,9 +111,9 @@ func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
 	return t
 }
 
-// Locate computes the taps of the positions whose coordinates along each axis
+// locate computes the taps of the positions whose coordinates along each axis
 // are coords (NUMERICS.md, section 6).
-func Locate[C Compute](g *Sampler, coords [3]Span, t *Taps[C]) {
+func locate[C Compute](g *Sampler, coords [3]Span, t *taps[C]) {
 	for axis := range g.Dims {
 		c := t.T[axis]
 		Load(c, coords[axis])
@@ -148,12 +148,12 @@ func Locate[C Compute](g *Sampler, coords [3]Span, t *Taps[C]) {
 
 // corner returns the pixel and the weight of one corner of the cell at base;
 // bit k of tap says whether it is the near (0) or the far one along axis k.
-func corner[C Compute](g *Sampler, t *Taps[C], base [3]C, tap, i int) (int64, C) {
+func corner[C Compute](g *Sampler, t *taps[C], base [3]C, tap, i int) (int64, C) {
 	pixel, weight := int64(0), C(1)
 	for axis := g.Dims - 1; axis >= 0; axis-- {
 		p, ok := wholeBelow(base[axis]+C(tap>>axis&1), g.Size[axis])
 		if !ok {
-			return Outside, 0
+			return outside, 0
 		}
 		pixel = pixel*g.Size[axis] + p
 	}
@@ -179,13 +179,13 @@ func wholeBelow[C Compute](p C, size int64) (int64, bool) {
 	return int64(p), int64(p) < size
 }
 
-func nearestTaps[C Compute](g *Sampler, t *Taps[C]) {
+func nearestTaps[C Compute](g *Sampler, t *taps[C]) {
 	for i := range t.Pixel[0] {
 		pixel := int64(0)
 		for axis := g.Dims - 1; axis >= 0; axis-- {
 			p, ok := wholeBelow(rint(t.T[axis][i]), g.Size[axis])
 			if !ok {
-				pixel = Outside
+				pixel = outside
 				break
 			}
 			pixel = pixel*g.Size[axis] + p

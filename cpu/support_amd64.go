@@ -149,33 +149,33 @@ var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, p
 // packedStep is what the number of codes of the packing kernels is a multiple of.
 const packedStep = 32
 
-// unpackByKernel is Unpack; codes that begin or end within a byte, and those
+// unpackByKernel is unpack; codes that begin or end within a byte, and those
 // that do not follow each other, are left to the definition.
 func unpackByKernel(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {
 	head := min(int(number&1), len(codes))
 	whole := (len(codes) - head) / packedStep * packedStep
 	if stride != 1 || whole == 0 {
-		Unpack(codes, base, number, stride, d)
+		unpack(codes, base, number, stride, d)
 		return
 	}
-	Unpack(codes[:head], base, number, 1, d)
+	unpack(codes[:head], base, number, 1, d)
 	run := unpackU4
 	if d == tensor.S4 {
 		run = unpackS4
 	}
 	run(&codes[head], (*byte)(unsafe.Add(base, (number+int64(head))>>1)), whole)
-	Unpack(codes[head+whole:], base, number+int64(head+whole), 1, d)
+	unpack(codes[head+whole:], base, number+int64(head+whole), 1, d)
 }
 
-// packByKernel is Pack, likewise.
+// packByKernel is pack, likewise.
 func packByKernel(base unsafe.Pointer, number, stride int64, codes []int8) {
 	head := min(int(number&1), len(codes))
 	whole := (len(codes) - head) / packedStep * packedStep
 	if stride != 1 || whole == 0 {
-		Pack(base, number, stride, codes)
+		pack(base, number, stride, codes)
 		return
 	}
-	Pack(base, number, 1, codes[:head])
+	pack(base, number, 1, codes[:head])
 	pack4((*byte)(unsafe.Add(base, (number+int64(head))>>1)), &codes[head], whole)
-	Pack(base, number+int64(head+whole), 1, codes[head+whole:])
+	pack(base, number+int64(head+whole), 1, codes[head+whole:])
 }

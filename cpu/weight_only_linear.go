@@ -99,7 +99,7 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 func loadWeights[C Compute](t *WeightTile, w []C, n, k int64) {
 	if d := t.Weight.DType; d.Packed() {
 		codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](t.Scratch, 4, len(w))))), len(w))
-		Unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
+		unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
 		for i, q := range codes {
 			w[i] = C(q)
 		}

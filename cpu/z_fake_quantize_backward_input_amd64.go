@@ -9,26 +9,26 @@ var fakeQuantizeBackwardInputKernels = kernels{
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 1, 32, false, true, false, fakeQuantizeBackwardInputAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512F16F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 8, 8, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8},
 }
 
 // fakeQuantizeBackwardInputAVX512F32F32F32 is, for i from 0 to n-1:
@@ -59,61 +59,33 @@ func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512F16F16F16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F16F16F16F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8(n int, f *frame)
 
 // fakeQuantizeBackwardInputAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -143,58 +115,30 @@ func fakeQuantizeBackwardInputAVX2F16F16F16(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX2BF16BF16BF16(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2F16F16F16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F16F16F16F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8(n int, f *frame)

@@ -9,26 +9,26 @@ var quantizeBackwardKernels = kernels{
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 1, 32, false, true, false, quantizeBackwardAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 1, 64, false, true, false, quantizeBackwardAVX512F16F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 64, false, true, false, quantizeBackwardAVX512BF16BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8E4M3},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8E5M2},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 16, 64, false, false, false, quantizeBackwardAVX2F32F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 8, 8, false, false, false, quantizeBackwardAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 16, 64, false, false, false, quantizeBackwardAVX2F16F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 16, 64, false, false, false, quantizeBackwardAVX2BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8E4M3},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8E5M2},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8},
 }
 
 // quantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
@@ -59,61 +59,33 @@ func quantizeBackwardAVX512F16F16F16(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
 
-// quantizeBackwardAVX512F32F32F32F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F32F32F32F8E4M3(n int, f *frame)
+func quantizeBackwardAVX512F32F32F32F8(n int, f *frame)
 
-// quantizeBackwardAVX512F64F64F64F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX512F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F64F64F64F8E4M3(n int, f *frame)
+func quantizeBackwardAVX512F64F64F64F8(n int, f *frame)
 
-// quantizeBackwardAVX512F16F16F16F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX512F16F16F16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F16F16F16F8E4M3(n int, f *frame)
+func quantizeBackwardAVX512F16F16F16F8(n int, f *frame)
 
-// quantizeBackwardAVX512BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX512BF16BF16BF16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512BF16BF16BF16F8E4M3(n int, f *frame)
-
-// quantizeBackwardAVX512F32F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512F32F32F32F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX512F64F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512F64F64F64F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX512F16F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512F16F16F16F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX512BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512BF16BF16BF16F8E5M2(n int, f *frame)
+func quantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
 
 // quantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -143,58 +115,30 @@ func quantizeBackwardAVX2F16F16F16(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
 
-// quantizeBackwardAVX2F32F32F32F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F32F32F32F8E4M3(n int, f *frame)
+func quantizeBackwardAVX2F32F32F32F8(n int, f *frame)
 
-// quantizeBackwardAVX2F64F64F64F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX2F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F64F64F64F8E4M3(n int, f *frame)
+func quantizeBackwardAVX2F64F64F64F8(n int, f *frame)
 
-// quantizeBackwardAVX2F16F16F16F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX2F16F16F16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F16F16F16F8E4M3(n int, f *frame)
+func quantizeBackwardAVX2F16F16F16F8(n int, f *frame)
 
-// quantizeBackwardAVX2BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+// quantizeBackwardAVX2BF16BF16BF16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2BF16BF16BF16F8E4M3(n int, f *frame)
-
-// quantizeBackwardAVX2F32F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2F32F32F32F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX2F64F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2F64F64F64F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX2F16F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2F16F16F16F8E5M2(n int, f *frame)
-
-// quantizeBackwardAVX2BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2BF16BF16BF16F8E5M2(n int, f *frame)
+func quantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)

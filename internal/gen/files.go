@@ -42,11 +42,17 @@ func (o *op) declarations() ([]byte, error) {
 			if o.hasStrands(v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
-			code := "tensor.None"
-			if v.code != nil {
-				code = "tensor." + v.code.name
+			codes := []*storage{v.code}
+			if v.code == anyFloat8 {
+				codes = float8Codes
 			}
-			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			for _, c := range codes {
+				code := "tensor.None"
+				if c != nil {
+					code = "tensor." + c.name
+				}
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			}
 		}
 	}
 	b.WriteString("}\n")

@@ -33,7 +33,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floats), anyFloat8),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -74,7 +74,7 @@ var ops = []*op{
 		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
 		docF8:  "y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one",
 		params: 2, bounds: true,
-		types: withFloat8(same(1, floats)),
+		types: withFloat8(same(1, floats), float8Codes...),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
@@ -88,7 +88,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floats), anyFloat8),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -99,7 +99,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, relative: true, sums: 2, group: 2,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floats), float8Codes...),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)
@@ -192,6 +192,8 @@ var (
 	wholeCodes  = append(chosenCodes[:4:4], i32)
 	float8Codes = []*storage{f8e4m3, f8e5m2}
 	allCodes    = slices.Concat(wholeCodes, float8Codes)
+	// anyFloat8 stands for all of float8Codes where bounds are compared and nothing is rounded.
+	anyFloat8 = &storage{name: "F8"}
 )
 
 // computeOf returns the type that storage types compute in.
@@ -207,7 +209,7 @@ type variant struct {
 	compute *storage
 	in      []*storage // of the data inputs
 	out     *storage   // of the data output, or nil
-	code    *storage   // the 8-bit float type that codes are rounded to, or nil
+	code    *storage   // the 8-bit float type that codes have, or nil
 }
 
 func join(lists ...[]variant) (all []variant) {
@@ -257,10 +259,10 @@ func rounding(pairs []variant) (all []variant) {
 	return all
 }
 
-// withFloat8 adds the variants that round codes to 8-bit floats.
-func withFloat8(whole []variant) (all []variant) {
+// withFloat8 adds the variants for codes that are 8-bit floats.
+func withFloat8(whole []variant, codes ...*storage) (all []variant) {
 	all = whole
-	for _, code := range float8Codes {
+	for _, code := range codes {
 		for _, v := range whole {
 			v.code = code
 			all = append(all, v)
