@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import is_empty, is_watched
-from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
+from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type, quotient
 
@@ -143,9 +143,19 @@ class LearnableFakeQuantize(FakeQuantizer):
             raise RuntimeError(
                 "LearnableFakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()"
             )
-        assign(self, "scale", scale.reshape(self.scale.shape))
+        start = {"scale": scale.reshape(self.scale.shape)}
         if self.zero_point is not None and zero_point is not None:
-            assign(self, "zero_point", zero_point.reshape(self.zero_point.shape))
+            start["zero_point"] = zero_point.reshape(self.zero_point.shape)
+        empty = None
+        if is_empty(x) is None:  # compiled code computes a start of each batch: the first that has elements counts
+            empty = torch.full((), x.numel(), device=x.device) == 0
+            kept = empty | self.initialized.bool()
+            start = {name: torch.where(kept, getattr(self, name), value) for name, value in start.items()}
+        for name, value in start.items():
+            assign(self, name, value)
+        if empty is not None:
+            write(self.initialized, torch.where(empty, self.initialized, 1))
+            return
         self._switch("initialized", True)
         if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
