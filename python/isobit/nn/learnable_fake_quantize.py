@@ -207,8 +207,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         if torch.compiler.is_compiling():
             if not self.training and is_exporting():  # without gradients
                 return Parameters(self.scale, self.zero_point)
-            if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
-                return self._with_scaled_gradients(n)
+            if self.scale.dtype == torch.float32:
+                return self._with_scaled_gradients(n, torch.promote_types(x.dtype, torch.float32))
         scale: Tensor = self.scale
         zero_point: Tensor | None = self.zero_point
         if torch.is_grad_enabled() and not self._on["initialized"]:
@@ -216,13 +216,13 @@ class LearnableFakeQuantize(FakeQuantizer):
             scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()
         return Parameters(scale, zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
 
-    def _with_scaled_gradients(self, n: int) -> Parameters:
+    def _with_scaled_gradients(self, n: int, kind: torch.dtype) -> Parameters:
         """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
-        of the graph, which each size of a batch would compile anew."""
+        of the graph, which each size of a batch would compile anew. kind: what the op multiplies in."""
         factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
-        factor = (1 / factor.sqrt()).to(torch.float32)
-        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point, factor)
-        return Parameters(_Scaled.apply(self.scale, factor), zero_point)
+        factor = (1 / factor.sqrt()).to(kind)
+        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point.to(kind), factor)
+        return Parameters(_Scaled.apply(self.scale.to(kind), factor), zero_point)
 
     def _started(self) -> bool:
         """Whether scales were set: looked into until they were, whoever did it."""
