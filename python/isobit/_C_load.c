@@ -23,6 +23,7 @@ unsigned lib_generation;
 PyObject *lib_finder;
 
 static char *loaded_path;
+static void *loaded; /* also a library that lacks something: one that was opened stays */
 
 /* Go's threads start with the floating-point control state of the thread that
  * loads the library: it must be the default one, whatever the caller set. */
@@ -49,6 +50,7 @@ static int is_forked;
 
 static void forget_in_child(void) {
   lib_usable = 0;
+  loaded = NULL;
   is_forked = 1;
 }
 
@@ -161,8 +163,8 @@ static int use_torch_threads(void) {
 }
 
 int lib_load(void) {
-  void *handle = loaded_path ? open_copy(loaded_path) : open_first();
-  if (!handle) return -1;
+  if (!loaded) loaded = loaded_path ? open_copy(loaded_path) : open_first();
+  if (!loaded) return -1;
   struct {
     const char *name;
     void *slot;
@@ -182,7 +184,7 @@ int lib_load(void) {
       {"isobit_info", &lib.info},
   };
   for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-    void *address = dlsym(handle, symbols[i].name);
+    void *address = dlsym(loaded, symbols[i].name);
     if (!address) {
       PyErr_Format(PyExc_RuntimeError, "isobit: %s lacks %s: it is another or an older library", loaded_path,
                    symbols[i].name);

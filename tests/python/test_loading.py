@@ -33,6 +33,21 @@ def test_import_without_a_library():
     assert "failed" in lines[2]
 
 
+def test_a_library_that_lacks_something_is_opened_once():
+    program = """
+        import os, torch, isobit
+        os.environ["ISOBIT_LIBRARY"] = isobit._C.__file__  # any other library
+        for _ in range(3):
+            try:
+                isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)
+            except RuntimeError as error:
+                print(error)
+        assert "memfd" not in open("/proc/self/maps").read()
+    """
+    lines = python(program).splitlines()
+    assert len(lines) == 3 and all("lacks isobit_version" in text for text in lines)
+
+
 class Dataset(torch.utils.data.Dataset):
     def __len__(self):
         return 24

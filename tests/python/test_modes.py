@@ -1,5 +1,7 @@
 """The ops under what torch does around a call: modes, traces, subclasses, profilers."""
 
+import math
+
 import isobit
 import pytest
 import torch
@@ -86,3 +88,18 @@ def test_a_profiler_sees_every_op():
             isobit.grid_sample(image, grid).sum().backward()
         seen = {event.key.removeprefix("isobit::") for event in profiled.key_averages()}
         assert {"quantize_per_tensor", "embedding", "grid_sample", "grid_sample_backward"} <= seen
+
+
+def test_flops_are_counted_as_linear_says():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    mapping = {torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}
+    x, w, batch = draw(4, 8).requires_grad_(), draw(3, 8, seed=1).requires_grad_(), draw(5, 8, 3)
+    for ours, theirs in ((isobit.linear, torch.nn.functional.linear), (isobit.matmul, torch.matmul)):
+        counts = []
+        for function in (ours, theirs):
+            with FlopCounterMode(display=False, custom_mapping=mapping) as counted:
+                y = function(x, w) if "linear" in ours.__name__ else function(x.expand(5, 4, 8), batch)
+                y.sum().backward()
+            counts.append(counted.get_total_flops())
+        assert counts[0] == counts[1] > 0

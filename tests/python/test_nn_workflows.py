@@ -11,7 +11,10 @@ from isobit.nn import (
     FakeQuantize,
     HistogramObserver,
     LearnableFakeQuantize,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
+    MSEObserver,
     PerChannelMinMaxObserver,
     QuantizedLinear,
     convert,
@@ -102,6 +105,22 @@ def test_a_forward_that_is_run_again_observes_nothing(name, reentrant):
         assert_same(q.grad, p.grad)
 
 
+@pytest.mark.parametrize("reentrant", (True, False))
+@pytest.mark.parametrize("kind", (MovingAverageMinMaxObserver, MSEObserver, HistogramObserver))
+def test_an_observer_by_itself_observes_a_batch_once(kind, reentrant):
+    """Also where a forward is run again; gradients that a hook shows it are batches, too."""
+    once, again, of_gradients = kind(), kind(), kind()
+    for factor in (1, 3):
+        x = (draw(5, 8) * factor).requires_grad_()
+        once(x)
+        y = checkpoint(lambda x: again(x * 1).square(), x, use_reentrant=reentrant)
+        x.register_hook(of_gradients)
+        y.sum().backward()
+    for key, value in once.state_dict().items():
+        assert_same(again.state_dict()[key], value)
+    assert not of_gradients.is_new()
+
+
 @each_model
 def test_selective_checkpoints_find_what_they_kept(name):
     def policy(context, op, *args, **keywords):
@@ -190,6 +209,35 @@ def test_as_many_rows_as_a_mask_picks():
     for run in (compiled, program):
         for mask, y in zip(masks, want, strict=True):
             torch.testing.assert_close(run(x, mask), y, rtol=0, atol=0)
+
+
+def of_any_number_of_rows():
+    yield from (MinMaxObserver(torch.int8), PerChannelMinMaxObserver(1, shape=(0, 8)), MSEObserver(steps=3))
+    yield from (FakeQuantize(), FakeQuantize(PerChannelMinMaxObserver, ch_axis=1, dtype=torch.qint8))
+    yield from (LearnableFakeQuantize(), LearnableFakeQuantize(start="min_max", learn_zero_point=True))
+
+
+@pytest.mark.parametrize("sizes", ((5, 0, 3), (0, 5, 0, 3)), ids=("later", "first"))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_training_code_for_any_number_of_rows_takes_empty_batches(sizes, dtype):
+    """What no one knows the extent of in compiled code: a batch of nothing neither moves a range nor starts one."""
+    for module in of_any_number_of_rows():
+        torch._dynamo.reset()
+        eager, compiled = copy.deepcopy(module), torch.compile(module, fullgraph=True, backend="aot_eager")
+        for i, rows in enumerate(sizes):
+            x, same = (draw(rows, 8, dtype=dtype).mul(i + 1).requires_grad_() for _ in range(2))
+            torch._dynamo.decorators.mark_unbacked(x, 0)
+            y, want = compiled(x), eager(same)
+            assert_same(y, want)
+            y.sum().backward(), want.sum().backward()
+            assert_same(x.grad, same.grad)
+            for p, q in zip(module.parameters(), eager.parameters(), strict=True):
+                assert_same(p.grad, q.grad)
+            if any(sizes[: i + 1]):  # before, ranges of nothing may have another shape
+                for got, kept in zip(module.state_dict().values(), eager.state_dict().values(), strict=True):
+                    assert_same(got, kept)
+        if isinstance(module, MinMaxObserver):
+            assert_same(module.calculate_qparams(), eager.calculate_qparams())
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
+from .._transforms import is_empty
 from ..ops.dequantize import wanted_gradients
 
 
@@ -94,16 +95,17 @@ class Grouping:
 
     def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest and the largest element of each block, float32 or wider, never -0. They are exact, so
-        that the order torch looks in does not matter."""
+        that the order torch looks in does not matter. Of nothing they are inf and -inf."""
         shape = self.parameter_shape(x.shape)
         pads: list[int] = []
         view: list[int] = []
         over: list[int] = []
+        more = int(is_empty(x) is not False)  # an element to reduce, where there may be none
         for i, (extent, b) in enumerate(zip(x.shape, self.block(x.shape), strict=True)):
             # What an export leaves open is not asked where there is nothing to pad.
             count = _blocks(extent, b)
-            pads = [0, 0 if b in (1, None) else count * b - extent, *pads]
-            view += [count, extent if b is None else b]
+            pads = [0, 0 if b == 1 else more if b is None else count * b - extent, *pads]
+            view += [count, extent + more if b is None else b]
             over.append(2 * i + 1)
         kind = torch.promote_types(x.dtype, torch.float32)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ._fake_quantizer import check_input, leaf, write
+from ._fake_quantizer import write
 from ._grouping import Grouping
 from ._scheme import quotient
 from .observers import EPS, MinMaxObserver
@@ -35,7 +35,6 @@ def _not_compiled(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@leaf
 class HistogramObserver(MinMaxObserver):
     """Follows how values are distributed, and chooses the range whose codes lose least.
 
@@ -47,7 +46,8 @@ class HistogramObserver(MinMaxObserver):
     the next 1/100000 of the elements, until the squared error of quant_max - quant_min + 1 even codes over
     the histogram grows, as torch.ao does; then scale and zero point are those of MinMaxObserver for that
     range. Counts are whole numbers (torch.ao: float32, which stops counting at 2^24), so that results do not
-    depend on threads, layouts, or the order of batches within one range."""
+    depend on threads, layouts, or the order of batches within one range. Its steps depend on values: torch.export does not take it, as it does not
+    torch.ao's."""
 
     histogram: Tensor
     types_of_data = (*MinMaxObserver.types_of_data, "histogram")
@@ -83,22 +83,21 @@ class HistogramObserver(MinMaxObserver):
 
     @torch.no_grad()
     @_not_compiled
-    def forward(self, x: Tensor) -> Tensor:
-        check_input(self, x)
+    def _observe(self, x: Tensor) -> None:
         if x.is_meta:  # not a fake tensor, whose steps are being recorded
-            return super().forward(x)
+            super()._observe(x)
+            return
         values = self._finite(x.detach())
         if values.numel() == 0:
-            return x
+            return
         before = None if self.is_new() else (self.min_val.clone(), self.max_val.clone())
-        super().forward(values)  # writes the range
+        super()._observe(values)  # writes the range
         ends = self.min_val, self.max_val
         counts = _counts(values, *ends, self.bins)
         if before is not None:
             counts += _widened(self.histogram, *before, *ends)
         write(self.histogram, counts)
         self.shared = "none" if self.shared == "none" else "some"
-        return x
 
     def share(self, low: Tensor, high: Tensor, add: Callable[[Tensor], Tensor]) -> None:
         """Takes over what add makes of the counts over a wider range."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import is_empty, is_watched
-from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of
+from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type, quotient
 
@@ -143,9 +143,19 @@ class LearnableFakeQuantize(FakeQuantizer):
             raise RuntimeError(
                 "LearnableFakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()"
             )
-        assign(self, "scale", scale.reshape(self.scale.shape))
+        start = {"scale": scale.reshape(self.scale.shape)}
         if self.zero_point is not None and zero_point is not None:
-            assign(self, "zero_point", zero_point.reshape(self.zero_point.shape))
+            start["zero_point"] = zero_point.reshape(self.zero_point.shape)
+        empty = None
+        if is_empty(x) is None:  # compiled code computes a start of each batch: the first that has elements counts
+            empty = torch.full((), x.numel(), device=x.device) == 0
+            kept = empty | self.initialized.bool()
+            start = {name: torch.where(kept, getattr(self, name), value) for name, value in start.items()}
+        for name, value in start.items():
+            assign(self, name, value)
+        if empty is not None:
+            write(self.initialized, torch.where(empty, self.initialized, 1))
+            return
         self._switch("initialized", True)
         if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale, version_of(self.scale), self.scale.detach().clone()
@@ -197,8 +207,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         if torch.compiler.is_compiling():
             if not self.training and is_exporting():  # without gradients
                 return Parameters(self.scale, self.zero_point)
-            if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
-                return self._with_scaled_gradients(n)
+            if self.scale.dtype == torch.float32:
+                return self._with_scaled_gradients(n, torch.promote_types(x.dtype, torch.float32))
         scale: Tensor = self.scale
         zero_point: Tensor | None = self.zero_point
         if torch.is_grad_enabled() and not self._on["initialized"]:
@@ -206,13 +216,13 @@ class LearnableFakeQuantize(FakeQuantizer):
             scale, zero_point = scale.clone(), None if zero_point is None else zero_point.clone()
         return Parameters(scale, zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
 
-    def _with_scaled_gradients(self, n: int) -> Parameters:
+    def _with_scaled_gradients(self, n: int, kind: torch.dtype) -> Parameters:
         """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
-        of the graph, which each size of a batch would compile anew."""
+        of the graph, which each size of a batch would compile anew. kind: what the op multiplies in."""
         factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
-        factor = (1 / factor.sqrt()).to(torch.float32)
-        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point, factor)
-        return Parameters(_Scaled.apply(self.scale, factor), zero_point)
+        factor = (1 / factor.sqrt()).to(kind)
+        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point.to(kind), factor)
+        return Parameters(_Scaled.apply(self.scale.to(kind), factor), zero_point)
 
     def _started(self) -> bool:
         """Whether scales were set: looked into until they were, whoever did it."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import FLOATS, check_kinds
-from .._transforms import is_empty
+from .._transforms import is_empty, is_recomputed
 from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type
@@ -46,7 +46,8 @@ class MinMaxObserver(FollowsData):
     ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
     LearnableFakeQuantize, which asks for it.
 
-    ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
+    ``forward(x)`` observes x, of any float dtype, and answers it; where torch.utils.checkpoint runs a forward again,
+    it only answers it. ``calculate_qparams()`` answers scale and
     zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
     (torch.ao: ``max|x| / ((quant_max - quant_min) / 2)``), with a scale of at least ``eps``; a range of
     nothing but 0 has the scale 1. A NaN makes the scale NaN until ``reset_min_max_vals()``. min_val and
@@ -56,6 +57,7 @@ class MinMaxObserver(FollowsData):
     min_val: Tensor
     max_val: Tensor
     types_of_data: tuple[str, ...] = ("min_val", "max_val")
+    _has_seen: bool | None = False  # None: only batches that may have been empty, in compiled code
 
     def __init__(
         self,
@@ -144,7 +146,7 @@ class MinMaxObserver(FollowsData):
             self._has_seen = False
         elif not self._has_seen and not torch.compiler.is_compiling():
             self._has_seen = has_value(self.min_val) and not is_new(self)
-        return not self._has_seen
+        return self._has_seen is False
 
     def expect(self, shape: Sequence[int]) -> None:
         """Tells the observer the shape of what it will see."""
@@ -174,22 +176,36 @@ class MinMaxObserver(FollowsData):
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
-        if is_empty(x):
-            return x
+        # Hooks that show it gradients run within backward passes, too, but without grad mode.
+        if not (is_recomputed() and torch.is_grad_enabled()):
+            self._observe(x)
+        return x
+
+    def _observe(self, x: Tensor) -> None:
+        empty = is_empty(x)
+        if empty:
+            return
         low, high = self.extremes(x.detach())  # rather than under no_grad, which torch.export cannot save
-        least, most = self.min_val, self.max_val
+        came, least, most = (low, high), self.min_val, self.max_val
         if low.shape == least.shape:
             new = least > most  # the range of nothing, whoever wrote it
-            least, most = self.merge(low, high)
-            low, high = torch.where(new, low, least), torch.where(new, high, most)
+            merged = self.merge(low, high)
+            low, high = torch.where(new, low, merged[0]), torch.where(new, high, merged[1])
         elif not self.is_new() or self._said() not in (None, list(low.shape)):
             said = f"; want {self._said()}, as shape={self.shape} has"
             raise ValueError(
                 f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}"
                 + (f", those before had {list(least.shape)}" if self.shape is None else said)
             )
+        else:
+            least, most = low.new_tensor(MOST), high.new_tensor(-MOST)
+        had_seen = self._has_seen
+        if empty is None:  # compiled code finds out whether anything came
+            nothing = came[0] > came[1]
+            low, high = torch.where(nothing, least, low), torch.where(nothing, most, high)
         self.set_range(low, high)
-        return x
+        if empty is None and not had_seen:
+            self._has_seen = None
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero_point): float32 (float64 of float64 data) and int32, [] or one for each range."""
@@ -197,7 +213,11 @@ class MinMaxObserver(FollowsData):
             warnings.warn(f"{type(self).__name__} has seen nothing yet: its scale is 1", stacklevel=2)
             shape = self.min_val.shape if self.min_val.numel() else ()
             return self.min_val.new_ones(shape), self.min_val.new_full(shape, self.scheme.middle, dtype=torch.int32)
-        return self.scheme.choose_for_range(self.min_val, self.max_val)
+        scale, zero_point = self.scheme.choose_for_range(self.min_val, self.max_val)
+        if self._has_seen is None:
+            new = self.min_val > self.max_val
+            return torch.where(new, 1, scale), torch.where(new, self.scheme.middle, zero_point)
+        return scale, zero_point
 
     def reset_min_max_vals(self) -> None:
         """Forgets what was seen, its type and, but for what ``shape`` said, the number of its channels, too."""

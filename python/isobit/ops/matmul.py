@@ -279,7 +279,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     [..., N] in input's dtype, which is weight's, too.
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
-    copy of the result."""
+    copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
+    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``."""
     if out is None and (y := _of_matrices(input, weight, bias, True)) is not NotImplemented:
         return y
     if out is None and _plain(input, weight) and weight.dim() == 2:
