@@ -46,8 +46,8 @@ class HistogramObserver(MinMaxObserver):
     the next 1/100000 of the elements, until the squared error of quant_max - quant_min + 1 even codes over
     the histogram grows, as torch.ao does; then scale and zero point are those of MinMaxObserver for that
     range. Counts are whole numbers (torch.ao: float32, which stops counting at 2^24), so that results do not
-    depend on threads, layouts, or the order of batches within one range. Its steps depend on values: torch.export does not take it, as it does not
-    torch.ao's."""
+    depend on threads, layouts, or the order of batches within one range. Its steps depend on values:
+    torch.export does not take it, as it does not torch.ao's."""
 
     histogram: Tensor
     types_of_data = (*MinMaxObserver.types_of_data, "histogram")

@@ -46,13 +46,13 @@ class MinMaxObserver(FollowsData):
     ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
     LearnableFakeQuantize, which asks for it.
 
-    ``forward(x)`` observes x, of any float dtype, and answers it; where torch.utils.checkpoint runs a forward again,
-    it only answers it. ``calculate_qparams()`` answers scale and
-    zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
-    (torch.ao: ``max|x| / ((quant_max - quant_min) / 2)``), with a scale of at least ``eps``; a range of
-    nothing but 0 has the scale 1. A NaN makes the scale NaN until ``reset_min_max_vals()``. min_val and
-    max_val, and so the results, do not depend on threads or layouts. Raises ValueError for codes, a scheme
-    or a grouping that there is not, and where x has other numbers of channels or blocks than before."""
+    ``forward(x)`` observes x, of any float dtype, and answers it; where torch.utils.checkpoint runs a forward
+    again, it only answers it. ``calculate_qparams()`` answers scale and zero point: what isobit's
+    choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric (torch.ao: ``max|x| /
+    ((quant_max - quant_min) / 2)``), with a scale of at least ``eps``; a range of nothing but 0 has the scale
+    1. A NaN makes the scale NaN until ``reset_min_max_vals()``. min_val and max_val, and so the results, do not
+    depend on threads or layouts. Raises ValueError for codes, a scheme or a grouping that there is not, and
+    where x has other numbers of channels or blocks than before."""
 
     min_val: Tensor
     max_val: Tensor
