@@ -165,12 +165,11 @@ func (r *weightRun) columns() {
 		end := min(first+weightColumns, r.N1)
 		for n := first; n < end; n += weightTileColumns {
 			count := min(weightTileColumns, end-n)
-			sums := unsafe.Pointer(&r.s.sums[0][n-first])
 			if r.few {
 				r.multiply(n, count)
-				r.foldRows(0, r.M1-r.M0, sums)
+				r.foldRows(0, r.M1-r.M0, n-first)
 			} else {
-				r.multiplyTiles(n, count, sums)
+				r.multiplyTiles(n, count, n-first)
 			}
 		}
 		r.store(first, end)
@@ -247,15 +246,14 @@ func (r *weightRun) multiplyRest(n, i, whole int64) {
 	}
 }
 
-// foldRows folds the lanes of some rows of x, the first of which has its sums at y.
-func (r *weightRun) foldRows(first, count int64, y unsafe.Pointer) {
-	const apart = unsafe.Sizeof(r.s.sums[0])
-	r.fold(&r.s.lanes[0][0][0], int(count), (*float32)(unsafe.Add(y, first*int64(apart))), int(apart))
+// foldRows folds the lanes of some rows of x into sums from a column on.
+func (r *weightRun) foldRows(first, count, column int64) {
+	r.fold(&r.s.lanes[0][0][0], int(count), &r.s.sums[first][column], int(unsafe.Sizeof(r.s.sums[0])))
 }
 
-// multiplyTiles makes sums of products of some rows of weight from n on. Where their
+// multiplyTiles makes sums, from a column on, of products of some rows of weight from n on. Where their
 // weights fit the first cache, lanes are folded while they are there, too.
-func (r *weightRun) multiplyTiles(n, count int64, y unsafe.Pointer) {
+func (r *weightRun) multiplyTiles(n, count, column int64) {
 	tile := r.s.tile[misaligned(unsafe.Pointer(&r.s.tile), tensor.F32):]
 	rows := r.M1 - r.M0
 	group := rows
@@ -276,7 +274,7 @@ func (r *weightRun) multiplyTiles(n, count int64, y unsafe.Pointer) {
 				r.tiles(x, int(some), &tile[v*weightTileColumns*part], steps, &r.s.lanes[0][0][v*r.lanes], int(k))
 			}
 			if k+size == r.K {
-				r.foldRows(first, some, y)
+				r.foldRows(first, some, column)
 			}
 		}
 	}
