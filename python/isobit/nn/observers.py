@@ -186,26 +186,25 @@ class MinMaxObserver(FollowsData):
         if empty:
             return
         low, high = self.extremes(x.detach())  # rather than under no_grad, which torch.export cannot save
-        came, least, most = (low, high), self.min_val, self.max_val
+        least, most = self.min_val, self.max_val
+        nothing = low > high if empty is None else None  # compiled code finds out whether anything came
         if low.shape == least.shape:
             new = least > most  # the range of nothing, whoever wrote it
             merged = self.merge(low, high)
             low, high = torch.where(new, low, merged[0]), torch.where(new, high, merged[1])
         elif not self.is_new() or self._said() not in (None, list(low.shape)):
-            said = f"; want {self._said()}, as shape={self.shape} has"
+            had, said = f", those before had {list(least.shape)}", f"; want {self._said()}, as shape={self.shape} has"
             raise ValueError(
                 f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}"
-                + (f", those before had {list(least.shape)}" if self.shape is None else said)
+                f"{had if self.shape is None else said}"  # dynamo, which writes symbols, adds no strings
             )
-        else:
+        elif nothing is not None:
             least, most = low.new_tensor(MOST), high.new_tensor(-MOST)
-        had_seen = self._has_seen
-        if empty is None:  # compiled code finds out whether anything came
-            nothing = came[0] > came[1]
+        seen = True if nothing is None else self._has_seen or None
+        if nothing is not None:
             low, high = torch.where(nothing, least, low), torch.where(nothing, most, high)
         self.set_range(low, high)
-        if empty is None and not had_seen:
-            self._has_seen = None
+        self._has_seen = seen
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero_point): float32 (float64 of float64 data) and int32, [] or one for each range."""
