@@ -197,6 +197,7 @@ static void workspaces(void) {
   OK(isobit_plan_run(p, NULL, workspace, bytes, args, 3, err, sizeof err));
   OK(isobit_plan_run(p, NULL, workspace, UINT64_MAX, args, 3, err, sizeof err)); /* more is fine */
   free(workspace);
+  free_tensor(&grad_output), free_tensor(&indices), free_tensor(&grad_weight);
 }
 
 static void handles(void) {
