@@ -227,6 +227,23 @@ def test_the_last_extent_of_codes_is_looked_at():
         isobit.dequantize_per_tensor(CODES, 0.5, 0, -8, 7, torch.int8, last_dim=5)
 
 
+@pytest.mark.parametrize("kept", (torch.int8, torch.int16, torch.uint8, torch.float32, torch.float64))
+def test_codes_have_the_dtype_that_is_named(kept):
+    """Of types that differ in width alone, in sign alone and in both."""
+    codes, scale = X.to(kept), torch.tensor(0.5)
+    raw = torch.ops.isobit.dequantize_per_tensor
+    for named in (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.float32, torch.float64):
+        if named == kept:
+            continue
+        for call in (
+            lambda named=named: isobit.dequantize_per_tensor(codes, 0.5, None, 0, 7, named),
+            lambda named=named: isobit.dequantize_per_tensor_backward(X, codes, scale, None, 0, 7, dtype=named),
+            lambda named=named: raw(codes, scale, None, 0, 7, named),
+        ):
+            with pytest.raises((TypeError, ValueError), match=rf"dequantize_per_tensor(_backward)?: \w+ .*{kept}|{named}"):
+                call()
+
+
 def test_wrong_kinds_for_a_plan():
     text = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
     for argument, values in (
