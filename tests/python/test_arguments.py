@@ -176,6 +176,15 @@ def test_wrong_kinds(name, argument):
             assert torch.equal(weight, ROWS), what
 
 
+def test_the_first_tensor_is_never_absent():
+    for name in NAMES:
+        arguments = good(name)
+        first = next(iter(arguments))
+        if isinstance(arguments[first], torch.Tensor):
+            with pytest.raises(TypeError, match=f"^{name}: {first} must be a Tensor"):
+                getattr(isobit, name)(**arguments | {first: None})
+
+
 def test_nothing_is_written_where_max_norm_comes_with_something_wrong():
     """max_norm writes the weight before the lookup, whose arguments are looked at before that."""
     for arguments in (
@@ -240,7 +249,9 @@ def test_codes_have_the_dtype_that_is_named(kept):
             lambda named=named: isobit.dequantize_per_tensor_backward(X, codes, scale, None, 0, 7, dtype=named),
             lambda named=named: raw(codes, scale, None, 0, 7, named),
         ):
-            with pytest.raises((TypeError, ValueError), match=rf"dequantize_per_tensor(_backward)?: \w+ .*{kept}|{named}"):
+            with pytest.raises(
+                (TypeError, ValueError), match=rf"dequantize_per_tensor(_backward)?: \w+ .*{kept}|{named}"
+            ):
                 call()
 
 
