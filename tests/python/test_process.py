@@ -235,7 +235,7 @@ def test_nothing_leaks():
         held = [
             sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, torch.complex64, None, NotImplemented)
         ]
-        return [*held, len(gc.get_objects())]
+        return [*held, len(gc.get_objects()), sys.getallocatedblocks()]
 
     for _ in range(20):
         calls()

@@ -393,6 +393,8 @@ def test_tensors_have_up_to_eight_dimensions(device):
     assert codes.shape == (1, 1, 3, 1, 1, 1, 1, 2)
     with pytest.raises(ValueError, match="input has 9 dimensions; want at most 8"):
         fake(x[None], S.to(device))
+    empty = torch.empty(3, 0, 4, device=device)
+    assert fake(empty, S.to(device)).stride() == empty.stride() == (4, 4, 1)
 
 
 @pytest.mark.parametrize("rank", (1, 2, 8))
