@@ -57,6 +57,10 @@ func TestViews(t *testing.T) {
 	column := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}
 	require.False(t, column.IsContiguous())
 	require.Panics(t, func() { tensor.Bytes(column) })
+	device, later := v, v
+	device.Device, later.Low = tensor.Device{Kind: tensor.CUDA}, 4
+	require.Panics(t, func() { tensor.Bytes(device) })
+	require.Panics(t, func() { tensor.Bytes(later) })
 	longer := v
 	longer.Shape = []int64{2, 4}
 	require.PanicsWithValue(t, "tensor.Bytes: f32[2,4] spans bytes [0, 32) of its memory, which has [0, 24)", func() { tensor.Bytes(longer) })
