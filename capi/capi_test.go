@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -61,6 +62,17 @@ func TestHandles(t *testing.T) {
 				t.Fatalf("handle %#x outlives its removal", old)
 			}
 		}
+	}
+	slots := uint64(len(*handles.slots.Load()))
+	if handles.get(1<<32|slots) != nil || handles.get(1<<32|(slots-1)) != nil {
+		t.Error("a slot that was not given out has a plan")
+	}
+	// A slot is used again, and its generations begin anew at 1, since no handle is 0.
+	h := live[len(live)-1]
+	handles.generations[uint32(h)] = math.MaxUint32
+	handles.remove(h)
+	if again := handles.add(plan, false); again != 1<<32|uint64(uint32(h)) {
+		t.Errorf("handle %#x has another slot or generation than %#x had", again, h)
 	}
 }
 

@@ -154,7 +154,7 @@ isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size) {
 static _Atomic(isobit_parallel) host_parallel;
 
 isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size) {
-  if (!in_forked_child) atomic_store(&host_parallel, parallel);
+  atomic_store(&host_parallel, parallel);
   RETURN_FROM_GO(goSetParallel(parallel != NULL, err, err_size));
 }
 

@@ -249,7 +249,7 @@ public:
     try {
       detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);
     } catch (...) {
-      reset();
+      destroy();
       throw;
     }
     on_cpu_ = problem.find("device=cuda") == std::string::npos;
@@ -277,7 +277,7 @@ public:
   }
   Plan(const Plan &) = delete;
   Plan &operator=(const Plan &) = delete;
-  ~Plan() { reset(); }
+  ~Plan() { destroy(); }
 
   // Runs on the CPU with a workspace of the calling thread's, grown as needed.
   void run(std::initializer_list<Tensor> args) const { run(args.begin(), args.size()); }
@@ -406,9 +406,8 @@ private:
     std::unique_ptr<Memory> memory_;
   };
 
-  void reset() noexcept {
+  void destroy() noexcept {
     if (handle_ != 0) isobit_plan_destroy(handle_, nullptr, 0);
-    handle_ = 0;
   }
 
   isobit_plan handle_ = 0;

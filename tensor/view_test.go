@@ -46,7 +46,8 @@ func TestViews(t *testing.T) {
 	scalar := tensor.Scalar(int64(7))
 	require.Equal(t, "i64[]", scalar.String())
 	require.Equal(t, int64(1), scalar.NumElements())
-	require.Equal(t, int64(2), tensor.Of([]int8{1, 2}).NumElements()) // of a View that no variable holds
+	require.Equal(t, int64(0), tensor.NumElements([]int64{1 << 40, 1 << 40, 0})) // whatever the others are
+	require.Equal(t, int64(2), tensor.Of([]int8{1, 2}).NumElements())            // of a View that no variable holds
 	require.True(t, tensor.Scalar(int8(1)).Present())
 	require.Equal(t, "f32[2,3] none", fmt.Sprint(v, " ", tensor.View{}))
 	absent := tensor.View{}
@@ -56,6 +57,10 @@ func TestViews(t *testing.T) {
 	column := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}
 	require.False(t, column.IsContiguous())
 	require.Panics(t, func() { tensor.Bytes(column) })
+	device, later := v, v
+	device.Device, later.Low = tensor.Device{Kind: tensor.CUDA}, 4
+	require.Panics(t, func() { tensor.Bytes(device) })
+	require.Panics(t, func() { tensor.Bytes(later) })
 	longer := v
 	longer.Shape = []int64{2, 4}
 	require.PanicsWithValue(t, "tensor.Bytes: f32[2,4] spans bytes [0, 32) of its memory, which has [0, 24)", func() { tensor.Bytes(longer) })

@@ -26,6 +26,7 @@ func prefix(t *testing.T) (root, version string) {
 		"../capi/package/isobitConfig.cmake":        "lib/cmake/isobit/isobitConfig.cmake",
 		"../capi/package/isobitConfigVersion.cmake": "lib/cmake/isobit/isobitConfigVersion.cmake",
 		"../capi/package/isobit.pc.in":              "lib/pkgconfig/isobit.pc",
+		"cpp/testing.hpp":                           "testing.hpp",
 		"cpp/wrapper.cpp":                           "main.cpp",
 		"cpp/CMakeLists.txt":                        "CMakeLists.txt",
 	} {

@@ -132,6 +132,9 @@ int64_t tensor_count(const DLTensor *t);
 /* Shape and type as the problem has them: those of the codes where they are packed. */
 const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]);
 DLDataType tensor_dtype(const tensor_arg *a);
+static inline int is_cuda(DLDevice device) {
+  return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
+}
 const char *dtype_name(DLDataType dtype); /* as in a problem's text, or NULL */
 int is_float_dtype(DLDataType dtype);
 int find_dtype(uint8_t code, uint8_t bits); /* an index into torch.dtypes, or -1 */

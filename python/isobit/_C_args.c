@@ -46,7 +46,7 @@ static int take_codes(call *c, const torch_dtype *d) {
   if (d->bits != 4) return d->code != a->t.dtype.code || d->bits != a->t.dtype.bits ? -1 : 0;
   if (a->t.dtype.code != kDLUInt || a->t.dtype.bits != 8 || a->t.ndim == 0) return -1;
   a->packed = d;
-  a->last = 2 * a->t.shape[a->t.ndim - 1];
+  a->last = (int64_t)(2 * (uint64_t)a->t.shape[a->t.ndim - 1]);
   return 0;
 }
 

@@ -86,7 +86,6 @@ int write_text(const call *c, text_buffer *b) {
     }
   }
   DLDevice device = c->args[0].t.device;
-  if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged)
-    append(b, " device=cuda:%d", (int)device.device_id);
+  if (is_cuda(device)) append(b, " device=cuda:%d", (int)device.device_id);
   return 0;
 }

@@ -165,6 +165,7 @@ static int use_torch_threads(void) {
 int lib_load(void) {
   if (!loaded) loaded = loaded_path ? open_copy(loaded_path) : open_first();
   if (!loaded) return -1;
+  if (lib_usable) return 0; /* another thread was first, while the finder ran */
   struct {
     const char *name;
     void *slot;

@@ -123,11 +123,11 @@ static PyObject *arguments(op_tensor *t, const shape *s, int dtype) {
     return t->made_by;
   }
   PyObject *sizes = PyTuple_New(s->rank), *strides = PyTuple_New(s->rank), *args = NULL;
-  int64_t stride = 1;
+  uint64_t stride = 1; /* unsigned: of a shape that torch will refuse it may exceed 64 bits */
   for (int i = s->rank - 1; sizes && strides && i >= 0; i--) {
     PyTuple_SetItem(sizes, i, PyLong_FromLongLong(s->extents[i]));
-    PyTuple_SetItem(strides, i, PyLong_FromLongLong(stride));
-    stride *= s->extents[i] > 1 ? s->extents[i] : 1;
+    PyTuple_SetItem(strides, i, PyLong_FromLongLong((int64_t)stride));
+    stride *= s->extents[i] > 1 ? (uint64_t)s->extents[i] : 1;
   }
   if (sizes && strides && !PyErr_Occurred())
     args = torch.empty_strided_cpu.callable == Py_None ? PyTuple_Pack(1, sizes)
@@ -177,7 +177,7 @@ static int pack(call *c, tensor_arg *a, shape *s, int dtype) {
   }
   a->packed = d;
   a->last = s->extents[s->rank - 1];
-  s->extents[s->rank - 1] = (a->last + 1) / 2;
+  s->extents[s->rank - 1] = a->last / 2 + a->last % 2;
   return find_dtype(kDLUInt, 8);
 }
 

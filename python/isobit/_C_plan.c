@@ -161,7 +161,7 @@ int threads_sync(void) {
 enum { SMALL_WORKSPACE = 4096, ALIGN = 64 };
 /* Runs on fewer elements stay on this thread and end in about the time that
  * it takes to hand the GIL over and back. */
-static const int64_t SMALL_RUN = 4096;
+static const uint64_t SMALL_RUN = 4096;
 
 /* Device memory comes from torch's allocator, so that it is right for streams and graph capture. */
 static PyObject *device_workspace(const tensor_arg *a, uint64_t size) {
@@ -199,30 +199,31 @@ int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *
 
 int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
   const DLTensor *pointers[MAX_ARGS];
-  const tensor_arg *first = NULL;
-  int64_t elements = 0;
+  const tensor_arg *on_gpu = NULL; /* the first that is there */
+  uint64_t elements = 0;
   for (int i = 0; i < n; i++) {
     pointers[i] = present[i] ? &args[i].t : NULL;
     if (!present[i]) continue;
-    elements += tensor_count(&args[i].t);
-    if (!first || (first->t.device.device_type == kDLCPU && args[i].t.device.device_type != kDLCPU)) first = &args[i];
+    elements += (uint64_t)tensor_count(&args[i].t);
+    if (!on_gpu && is_cuda(args[i].t.device)) on_gpu = &args[i];
   }
   void *stream = NULL;
-  int on_cpu = !first || first->t.device.device_type == kDLCPU || first->t.device.device_type == kDLCUDAHost;
-  if (!on_cpu && current_stream(first, &stream)) return -1;
-  int small = on_cpu && elements < SMALL_RUN;
+  if (on_gpu && current_stream(on_gpu, &stream)) return -1;
+  int small = !on_gpu && elements < SMALL_RUN;
   if (!small && threads_sync()) return -1;
 
   char stack[SMALL_WORKSPACE + ALIGN], err[ERR_SIZE];
   void *workspace = NULL, *heap = NULL;
   PyObject *on_device = NULL;
-  if (workspace_size && !on_cpu) {
-    tensor_arg w;
-    if (!(on_device = device_workspace(first, workspace_size)) || tensor_take(on_device, &w, "isobit", "workspace")) {
+  if (workspace_size && on_gpu) {
+    on_device = device_workspace(on_gpu, workspace_size);
+    PyObject *address = on_device ? PyObject_CallMethod(on_device, "data_ptr", NULL) : NULL;
+    if (address) workspace = PyLong_AsVoidPtr(address);
+    Py_XDECREF(address);
+    if (PyErr_Occurred()) {
       Py_XDECREF(on_device);
       return -1;
     }
-    workspace = w.t.data;
   } else if (workspace_size && workspace_size <= SMALL_WORKSPACE) {
     workspace = (void *)(((uintptr_t)stack + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
   } else if (workspace_size) {

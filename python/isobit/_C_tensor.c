@@ -144,6 +144,11 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave no DLPack capsule", op, name);
     result = -1;
   }
+  if (!result && (a->t.ndim < 0 || (a->t.ndim > 0 && !a->t.shape))) {
+    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave %d dimensions without a shape", op, name,
+                 (int)a->t.ndim);
+    result = -1;
+  }
   if (float8) a->t.dtype = (DLDataType){float8->code, float8->bits, 1};
   Py_DECREF(capsule);
   return result;
@@ -230,16 +235,20 @@ int tensor_number(PyObject *object, tensor_arg *a, int as_float) {
 }
 
 void tensor_release(tensor_arg *a) {
+  if (!a->versioned && !a->unversioned) return;
+  PyObject *type, *value, *trace; /* a deleter may run Python, which an exception that is set disturbs */
+  PyErr_Fetch(&type, &value, &trace);
   if (a->versioned && a->versioned->deleter) a->versioned->deleter(a->versioned);
   if (a->unversioned && a->unversioned->deleter) a->unversioned->deleter(a->unversioned);
+  PyErr_Restore(type, value, trace);
   a->versioned = NULL;
   a->unversioned = NULL;
 }
 
 int64_t tensor_count(const DLTensor *t) {
-  int64_t n = 1;
-  for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
-  return n;
+  uint64_t n = 1; /* of expanded tensors, and a producer's, it may exceed 64 bits; plans refuse them */
+  for (int i = 0; i < t->ndim; i++) n *= (uint64_t)t->shape[i];
+  return (int64_t)n;
 }
 
 const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]) {

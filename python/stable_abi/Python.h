@@ -171,6 +171,7 @@ PyObject *PyErr_Occurred(void);
 int PyErr_ExceptionMatches(PyObject *);
 void PyErr_Clear(void);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
+void PyErr_Restore(PyObject *, PyObject *, PyObject *);
 void *PyMem_Malloc(size_t);
 void *PyMem_Calloc(size_t, size_t);
 void PyMem_Free(void *);

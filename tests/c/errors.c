@@ -44,6 +44,10 @@ static void problems(void) {
       {"quantize_per_channel x=f32[2,3] q=s8 axis=2 qmin=-128 qmax=127", "axis"},
       {"quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127 device=tpu:0", "device"},
       {"grid_sample input=f32[1,1,2,2] grid=f32[1,1,2,2] mode=cubist", "mode"},
+      /* Bytes that are not UTF-8, or not to be seen, are written out. */
+      {"\xff\xfe", "op \"\\xff\\xfe\" is not known"},
+      {"quantize_per_tensor x=f32[2,3] q=s8 qmin=-8 qmax=\xc3", "\"qmax=\\xc3\""},
+      {"quantize_per_tensor x=f32[2,3] q=s8 \1qmin=-8", "\"\\x01qmin=-8\""},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     isobit_plan p = 7;
@@ -72,6 +76,11 @@ static void preferences(void) {
   preference.row = "go";
   preference.struct_size = 0;
   FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
+  preference.struct_size = SIZE_MAX; /* no size: nothing as long is read */
+  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
+  preference.struct_size = sizeof preference;
+  preference.num_threads = 1025;
+  FAILS(ISOBIT_INVALID_PROBLEM, "1025 threads", isobit_plan_create(problem, &preference, &p, err, sizeof err));
   struct {
     isobit_preference known;
     int64_t later;
@@ -136,9 +145,15 @@ static void tensors(void) {
   BAD_X("dtype", bad.dl.dtype.code = kDLComplex);
   BAD_X("dtype", bad.dl.dtype.code = 200);
   BAD_X("dtype", bad.dl.dtype.bits = 24);
+  BAD_X("dtype", bad.dl.dtype.bits = 200);
+  BAD_X("bool[2, 3]", bad.dl.dtype = ((DLDataType){kDLBool, 8, 1}));
   BAD_X("f64", bad.dl.dtype.bits = 64);
+  BAD_X("multiple of its element size", bad.dl.byte_offset = 1);
+  BAD_X("reach beyond all memory", bad.dl.strides = (int64_t[2]){INT64_MIN});
+  BAD_X(": x has shape [4611686018427387904, 4]", bad.shape[0] = INT64_C(1) << 62; bad.shape[1] = 4);
   BAD_X("device", bad.dl.device.device_type = kDLMetal);
   BAD_X(": x ", bad.dl.device.device_type = kDLCUDA);
+  BAD_X("cuda:3", bad.dl.device = ((DLDevice){kDLCUDAManaged, 3}));
   /* What is not there yet has a type and a shape, and does not run. */
   DLTensor later = x.dl;
   later.device.device_type = kDLExtDev;
@@ -168,6 +183,10 @@ static void counts(void) {
   const DLTensor *args[16] = {&x.dl, &scale.dl, &zero_point.dl, &q.dl};
   FAILS(ISOBIT_INVALID_ARGUMENT, "3", isobit_plan_run(plan, NULL, NULL, 0, args, 3, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "5", isobit_plan_run(plan, NULL, NULL, 0, args, 5, err, sizeof err));
+  DLTensor bad = x.dl; /* one beyond the plan's */
+  bad.ndim = -1;
+  args[4] = &bad;
+  FAILS(ISOBIT_INVALID_ARGUMENT, "args[4]", isobit_plan_run(plan, NULL, NULL, 0, args, 5, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, -1, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, 1 << 30, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "args", isobit_plan_run(plan, NULL, NULL, 0, NULL, 4, err, sizeof err));
@@ -193,10 +212,13 @@ static void workspaces(void) {
   FAILS(ISOBIT_INVALID_ARGUMENT, "workspace", isobit_plan_run(p, NULL, NULL, bytes, args, 3, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "grad_output",
         isobit_plan_run(p, NULL, grad_output.dl.data, bytes, args, 3, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "workspace",
+        isobit_plan_run(p, NULL, (void *)(uintptr_t)8, bytes, args, 3, err, sizeof err));
   CHECK(((unsigned char *)grad_weight.dl.data)[0] == 0xa5, "a failed run wrote");
   OK(isobit_plan_run(p, NULL, workspace, bytes, args, 3, err, sizeof err));
   OK(isobit_plan_run(p, NULL, workspace, UINT64_MAX, args, 3, err, sizeof err)); /* more is fine */
   free(workspace);
+  free_tensor(&grad_output), free_tensor(&indices), free_tensor(&grad_weight);
 }
 
 static void handles(void) {

@@ -1,35 +1,12 @@
-// isobit.hpp: tensors, plans, the cache, errors, workspaces, threads.
-#include <isobit.hpp>
+// isobit.hpp: plans, the cache, errors, workspaces, threads.
+#include "testing.hpp"
 
 #include <atomic>
-#include <iostream>
 #include <thread>
-
-#define CHECK(condition)                                                      \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": " << #condition << "\n"; \
-      std::exit(1);                                                           \
-    }                                                                         \
-  } while (0)
 
 namespace {
 
-const char *const quantize = "quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127";
 const char *const scatter = "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
-
-// The status of what f throws; its text must have the word in it.
-template <class F> isobit_status thrown(const char *word, F f) {
-  try {
-    f();
-  } catch (const isobit::Error &e) {
-    if (std::string(e.what()).find(word) == std::string::npos)
-      std::cerr << "\"" << word << "\" is not in: " << e.what() << "\n";
-    CHECK(std::string(e.what()).find(word) != std::string::npos);
-    return e.status();
-  }
-  return ISOBIT_OK;
-}
 
 // The example at the top of isobit.hpp.
 void example() {
@@ -38,53 +15,6 @@ void example() {
   isobit::run("quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127",
               {{x, {2, 3}}, scale, {}, {q, {2, 3}}});
   CHECK((q == std::vector<int8_t>{2, -50, 127, 10, 20, 30}));
-}
-
-void tensors() {
-  const std::vector<float> x{1, 2, 3, 4, 5, 6};
-  const float scale[] = {1, 0.5f};
-  std::vector<int8_t> q(12, 99);
-  const isobit::Plan plan(quantize);
-  // const memory as input, a pointer with its shape, strides on the output.
-  plan.run({{x, {2, 3}}, {scale, {2}}, {}, {q.data(), {2, 3}, {6, 2}}});
-  CHECK((q == std::vector<int8_t>{1, 99, 2, 99, 3, 99, 8, 99, 10, 99, 12, 99}));
-  // A copy points at its own shape.
-  auto original = std::make_unique<isobit::Tensor>(x.data(), std::initializer_list<int64_t>{2, 3});
-  const isobit::Tensor copy = *original;
-  CHECK(copy.dl()->shape != original->dl()->shape);
-  original.reset();
-  CHECK(copy.dl()->shape[1] == 3 && copy.dl()->data == x.data());
-  isobit::Tensor absent;
-  CHECK(!absent.present() && absent.dl() == nullptr);
-  absent = copy;
-  CHECK(absent.present());
-  float value = 0;
-  CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
-  CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {2, 3}, {3}); }) == ISOBIT_INVALID_ARGUMENT);
-  CHECK(thrown("6", [&] { isobit::Tensor(x, {2, 2}); }) == ISOBIT_INVALID_ARGUMENT);
-  CHECK(thrown("extent -2", [&] { isobit::Tensor(x, {-2, -3}); }) == ISOBIT_INVALID_ARGUMENT);
-  CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 6}); }) ==
-        ISOBIT_INVALID_ARGUMENT);
-}
-
-// Shapes and strides that are known when the program runs, arrays, and spans where there are any.
-void extents() {
-  std::array<float, 6> x{1, 4, 2, 5, 3, 6};
-  const std::array<float, 2> scale{1, 0.5f};
-  std::array<int8_t, 6> q{};
-  const std::vector<int64_t> shape{2, 3};
-  const std::array<int64_t, 2> strides{1, 2};
-  const isobit::Plan plan(quantize);
-  plan.run({{x.data(), shape, strides}, scale, {}, {q, {shape.data(), shape.size()}}});
-  CHECK((q == std::array<int8_t, 6>{1, 2, 3, 8, 10, 12}));
-  CHECK(isobit::Tensor(x).dl()->ndim == 1 && isobit::Tensor(x, shape).dl()->shape[1] == 3);
-  CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x.data(), std::vector<int64_t>(9, 1)); }) ==
-        ISOBIT_INVALID_ARGUMENT);
-#ifdef __cpp_lib_span
-  q.fill(0);
-  plan.run({{x.data(), shape, strides}, std::span<const float>(scale), {}, {std::span<int8_t>(q), shape}});
-  CHECK((q == std::array<int8_t, 6>{1, 2, 3, 8, 10, 12}));
-#endif
 }
 
 void errors() {
@@ -115,6 +45,11 @@ void plans() {
     const isobit::Plan ends = std::move(c);
   }
   CHECK(isobit_plan_destroy(a_handle, nullptr, 0) == ISOBIT_INVALID_HANDLE);
+  auto moved = std::make_unique<isobit::Plan>(scatter);
+  const uint64_t bytes = moved->workspace_size();
+  const isobit::Plan outlives = std::move(*moved);
+  moved.reset();
+  CHECK(bytes > 0 && outlives.workspace_size() == bytes && !outlives.describe().empty());
   CHECK(isobit::support().find("grid_sample") != std::string::npos);
   CHECK(isobit::info().find(isobit::version()) != std::string::npos);
   const int32_t before = isobit::get_num_threads();
@@ -188,6 +123,8 @@ void vectors() {
   const std::vector<isobit::Tensor> few{args[0], args[1]};
   CHECK(thrown("2 tensors", [&] { plan.can_implement(few); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("2 tensors", [&] { plan.run(few, nullptr, nullptr, 0); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("17 tensors came; want at most 16", [&] { plan.run(std::vector<isobit::Tensor>(17)); }) ==
+        ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("2 tensors", [&] { isobit::run(quantize, few); }) == ISOBIT_INVALID_ARGUMENT);
 }
 
@@ -289,8 +226,6 @@ struct AtExit {
 int main() {
   at_exit.run_now();
   example();
-  tensors();
-  extents();
   errors();
   plans();
   cache();

@@ -176,6 +176,15 @@ def test_wrong_kinds(name, argument):
             assert torch.equal(weight, ROWS), what
 
 
+def test_the_first_tensor_is_never_absent():
+    for name in NAMES:
+        arguments = good(name)
+        first = next(iter(arguments))
+        if isinstance(arguments[first], torch.Tensor):
+            with pytest.raises(TypeError, match=f"^{name}: {first} must be a Tensor"):
+                getattr(isobit, name)(**arguments | {first: None})
+
+
 def test_nothing_is_written_where_max_norm_comes_with_something_wrong():
     """max_norm writes the weight before the lookup, whose arguments are looked at before that."""
     for arguments in (
@@ -225,6 +234,25 @@ def test_the_last_extent_of_codes_is_looked_at():
     assert isobit.dequantize_per_tensor(CODES, 0.5, 0, -8, 7, torch.int8, last_dim=6).shape == (4, 6)
     with pytest.raises(TypeError, match="last_dim must be None or input's last extent"):
         isobit.dequantize_per_tensor(CODES, 0.5, 0, -8, 7, torch.int8, last_dim=5)
+
+
+@pytest.mark.parametrize("kept", (torch.int8, torch.int16, torch.uint8, torch.float32, torch.float64))
+def test_codes_have_the_dtype_that_is_named(kept):
+    """Of types that differ in width alone, in sign alone and in both."""
+    codes, scale = X.to(kept), torch.tensor(0.5)
+    raw = torch.ops.isobit.dequantize_per_tensor
+    for named in (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.float32, torch.float64):
+        if named == kept:
+            continue
+        for call in (
+            lambda named=named: isobit.dequantize_per_tensor(codes, 0.5, None, 0, 7, named),
+            lambda named=named: isobit.dequantize_per_tensor_backward(X, codes, scale, None, 0, 7, dtype=named),
+            lambda named=named: raw(codes, scale, None, 0, 7, named),
+        ):
+            with pytest.raises(
+                (TypeError, ValueError), match=rf"dequantize_per_tensor(_backward)?: \w+ .*{kept}|{named}"
+            ):
+                call()
 
 
 def test_wrong_kinds_for_a_plan():

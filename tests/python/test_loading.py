@@ -48,6 +48,19 @@ def test_a_library_that_lacks_something_is_opened_once():
     assert len(lines) == 3 and all("lacks isobit_version" in text for text in lines)
 
 
+def test_threads_that_load_at_once():
+    program = """
+        import threading, time, torch, isobit
+        find = isobit._load.find_library
+        isobit._C.set_finder(lambda: time.sleep(0.3) or find())
+        calls = [lambda: isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)] * 4
+        threads = [threading.Thread(target=f) for f in calls]
+        [t.start() for t in threads], [t.join() for t in threads]
+        print(isobit._C.generation())
+    """
+    assert python(program) == "1\n"
+
+
 class Dataset(torch.utils.data.Dataset):
     def __len__(self):
         return 24

@@ -229,3 +229,18 @@ def test_torch_aos_prepare_fx_takes_observers(kind):
     found = [m for m in prepared.modules() if isinstance(m, MinMaxObserver)]
     assert len(found) == 2 and not any(m.is_new() for m in found)
     fx.convert_fx(prepared)
+
+
+def test_an_average_that_does_not_move_is_not_moved_by_an_infinity():
+    observer = MovingAverageMinMaxObserver(averaging_constant=0)
+    for x in ([-1.0, 2.0], [-torch.inf, torch.inf]):
+        observer(torch.tensor(x))
+    assert (observer.min_val, observer.max_val) == (-1, 2)
+
+
+def test_an_observer_that_loads_the_state_of_a_new_one_is_new():
+    observer = MinMaxObserver()
+    observer(draw(4, 6))
+    assert not observer.is_new()
+    observer.load_state_dict(MinMaxObserver().state_dict())
+    assert observer.is_new()

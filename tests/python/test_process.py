@@ -7,6 +7,7 @@ import io
 import pickle
 import sys
 import threading
+from functools import partial
 from itertools import pairwise
 
 import isobit
@@ -161,11 +162,52 @@ def test_the_cache_is_bounded():
     assert hits <= again[1]
 
 
+ROWS, GRID = torch.tensor([1, 0]), draw(1, 3, 5, 2)
+# Two calls on a tensor that differ in one part of the key of the cache.
+OTHERWISE = {
+    "extent": lambda x: (partial(isobit.matmul, x, x.t()), partial(isobit.matmul, x, x[:5].t())),
+    "kind of type": lambda x: (partial(isobit.matmul, t, t.t()) for t in (x.half(), x.bfloat16())),
+    "width of type": lambda x: (partial(isobit.matmul, t, t.t()) for t in (x, x.double())),
+    "absent": lambda x: (partial(isobit.linear, x, x), partial(isobit.linear, x, x, x[:, 0])),
+    "int": lambda x: (partial(isobit.quantize_per_tensor, x, 0.5, 0, -8, n, torch.int8) for n in (6, 7)),
+    "float": lambda x: (partial(isobit.embedding_renorm_, x, ROWS, n) for n in (2.5, 1.5)),
+    "bool": lambda x: (partial(isobit.grid_sample, x[None, None], GRID, align_corners=on) for on in (False, True)),
+    "word": lambda x: (partial(isobit.grid_sample, x[None, None], GRID, w) for w in ("nearest", "bicubic")),
+    "list": lambda x: (partial(isobit.choose_qparams_per_block, x, [n, 3 - n]) for n in (1, 2)),
+    "type of codes": lambda x: (
+        partial(isobit.dequantize_per_tensor, x.byte(), 0.5, 0, 0, 7, t) for t in (torch.int4, torch.uint4)
+    ),
+    "last extent of codes": lambda x: (
+        partial(isobit.dequantize_per_tensor, x.byte(), 0.5, 0, 0, 7, torch.int4, last_dim=n) for n in (25, 26)
+    ),
+}
+
+
+@pytest.mark.parametrize("part", OTHERWISE)
+def test_a_call_that_differs_in_one_part_has_a_plan_of_its_own(part):
+    x = draw(70 + list(OTHERWISE).index(part), 13).abs()  # of an extent that no other case has
+    before = isobit._C.cache_info()[2]
+    for call in OTHERWISE[part](x):
+        call()
+    assert isobit._C.cache_info()[2] == before + 2
+
+
+def test_a_plan_has_floats_to_the_last_bit():
+    """The problem's text has them in decimals; -1 is what C answers where there is none."""
+    third = isobit.embedding_renorm_(draw(3, 4).double() + 9, ROWS, 1 / 3)[0].norm()
+    assert abs(third - 1 / 3) < 1e-8
+    x, scale = draw(4, 6), torch.tensor(0.5)
+    by = [
+        isobit.fake_quantize_per_tensor_affine_backward(x, x, scale, None, -8, 7, grad_factor=n)[1] for n in (1.0, -1.0)
+    ]
+    assert by[0] != 0 and torch.equal(by[1], -by[0])
+
+
 def test_nothing_leaks():
     """Reference counts, objects and memory stay as they are, in calls that succeed and that fail."""
     x, s, z = draw(4, 6), torch.full((4,), 0.5), torch.zeros(4)
     dtype, leaf = torch.int8, draw(4, 6).requires_grad_()
-    array = numpy.zeros((4, 6), numpy.int8)
+    array, odd = numpy.zeros((4, 6), numpy.int8), x.cfloat()
     plan = isobit.Plan("quantize_per_channel x=f32[4,6] zero_point=f32 q=s8 axis=0 qmin=-8 qmax=7")
 
     def calls():
@@ -175,8 +217,14 @@ def test_nothing_leaks():
         isobit.fake_quantize_per_channel_affine(leaf, s, z, 0, -8, 7).sum().backward()
         isobit.affine_grid(x.reshape(4, 2, 3), [4, 1, 2, 2])
         torch.ops.isobit.quantize_per_channel(x, s, z, 0, -8, 7, dtype)
+        isobit.quantize_per_channel(x.to("meta"), s.to("meta"), None, 0, -8, 7, dtype)
         plan.run(x, s, z, array)
-        for bad in ((x, s[:2], z, 0, -8, 7, dtype), (x, s, z, 9, -8, 7, dtype), (x, s, z, 0, -8, 7, "no")):
+        for bad in (
+            (x, s[:2], z, 0, -8, 7, dtype),
+            (x, s, z, 9, -8, 7, dtype),
+            (x, s, z, 0, -8, 7, "no"),
+            (odd, s, z, 0, -8, 7, dtype),
+        ):
             with pytest.raises((ValueError, TypeError, RuntimeError)):
                 isobit.quantize_per_channel(*bad)
         with pytest.raises(TypeError):
@@ -184,8 +232,10 @@ def test_nothing_leaks():
 
     def state():
         gc.collect()
-        held = [sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, None, NotImplemented)]
-        return [*held, len(gc.get_objects())]
+        held = [
+            sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, torch.complex64, None, NotImplemented)
+        ]
+        return [*held, len(gc.get_objects()), sys.getallocatedblocks()]
 
     for _ in range(20):
         calls()

@@ -25,7 +25,7 @@ observed, configured = FakeQuantize, FakeQuantize.from_config
 
 # Layers of 21 inputs and 6 outputs: the product that they are served by, and their fake-quantizers.
 LAYERS = {
-    "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL)),
+    "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL, ch_axis=-2)),
     "dynamic int8": ("integer", lambda: configured(dtype=torch.int8, granularity="per_token"), lambda: configured(dtype="int4", granularity="per_channel")),
     "one scale": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7)),
     "learned": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7, channels=6)),

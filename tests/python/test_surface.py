@@ -287,6 +287,8 @@ def test_odd_arguments_are_named():
         (ValueError, r"quantized_linear: weight has shape \[1, 3, 4\]; want \[N, 4\]", lambda: isobit.quantized_linear(X, X[None])),
         (ValueError, "quantized_linear: bias is torch.int8; want", lambda: isobit.quantized_linear(X, X, torch.ones(3, dtype=torch.int8))),
         (ValueError, "input has 9 dimensions; want at most 8", lambda: isobit.quantize_per_tensor_backward(X, X.reshape(3, 4, *[1] * 7), 0.1, 0, -8, 7)),
+        (ValueError, "choose_qparams_per_channel_group: group_size is 0; want", lambda: isobit.choose_qparams_per_channel_group(X, 0)),
+        (ValueError, r"choose_qparams_per_block: block_size is \[0, 2\]; want", lambda: isobit.choose_qparams_per_block(X, [0, 2])),
         (TypeError, "quantized_linear: input must be a Tensor, not list", lambda: isobit.quantized_linear([1.0], X)),
         (ValueError, r"quantized_linear: input has shape \[\]", lambda: isobit.quantized_linear(torch.tensor(1.0), X)),
         (TypeError, "weight_only_linear: weight must be a Tensor", lambda: isobit.weight_only_linear(X, None, S, group_size=4)),
@@ -377,6 +379,22 @@ def test_forward_mode_is_an_error_and_never_nothing(name):
         for x, out in ((ad.make_dual(X, X), torch.empty(3, 4)), (X, ad.make_dual(torch.empty(3, 4), X))):
             with pytest.raises(RuntimeError, match="out= does not work with forward-mode"):
                 fake(x, S, out=out)
+
+
+@pytest.mark.parametrize("device", ("cpu", "meta"))
+def test_tensors_have_up_to_eight_dimensions(device):
+    x = X.reshape(1, 1, 3, 1, 1, 1, 1, 4).to(device)
+    for y in (
+        fake(x.movedim(2, 0), S.to(device)).movedim(0, 2),
+        isobit.quantize_per_channel(x, S.to(device), None, 2, *INT8),
+    ):
+        assert y.shape == x.shape and y.device == x.device
+    codes = isobit.quantize_per_tensor(x, torch.ones((), device=device), None, -8, 7, torch.int4)
+    assert codes.shape == (1, 1, 3, 1, 1, 1, 1, 2)
+    with pytest.raises(ValueError, match="input has 9 dimensions; want at most 8"):
+        fake(x[None], S.to(device))
+    empty = torch.empty(3, 0, 4, device=device)
+    assert fake(empty, S.to(device)).stride() == empty.stride() == (4, 4, 1)
 
 
 @pytest.mark.parametrize("rank", (1, 2, 8))
