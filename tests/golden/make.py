@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import bag_cases
+import float8_cases
 import grid_cases
 import other_cases
 import quantize_cases
@@ -24,6 +25,8 @@ FAMILIES = {
     "grid_sample_double": grid_cases.grid_sample_double,
     "grid_sample_tricubic": grid_cases.grid_sample_tricubic,
     "matmul": other_cases.matmul,
+    "weight_only_linear": other_cases.weight_only_linear,
+    "float8": float8_cases.float8,
 }
 
 

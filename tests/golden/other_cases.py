@@ -1,4 +1,4 @@
-"""Cases of sections 5 to 8: embedding, affine_grid, quantized_linear, matmul."""
+"""Cases of sections 5 to 8: embedding, affine_grid, quantized_linear, weight_only_linear, matmul."""
 
 import itertools
 
@@ -142,6 +142,33 @@ def linear(family, m, n, k, y, scale, bias):
         values = None if b == "none" else normal(rng, b, (n,))
         text = f"quantized_linear x=s8[{m},{k}] {kinds} weight=s8[{n},{k}] bias={b} y={y}"
         family.add(text, [x, sx, w, sw, values])
+
+
+def weight_only_linear(family):
+    points, codes = itertools.cycle(("none", "i32", "f32", "s8")), itertools.cycle((("s8", -128), ("u8", 0)))
+    for name, (k, size) in itertools.product(FLOATS, ((70, 32), (33, 40))):
+        seed = 1000 * len(family.cases) + 1
+        weighed(family, name, (2, 3, k), size, next(codes), next(points), uniform(name, (2, k), seed))
+    for special in (0.0, -1.5, np.inf, np.nan, 1e-42):
+        w, s = stored([[1, -2, 0], [0, 127, -128]], "s8"), stored([[special, 1], [1, special]], "f32")
+        text = "weight_only_linear x=f32[1,3] weight=s8[2,3] weight_zero_point=f16 bias=none group_size=2"
+        z = stored([[0.5, 1e4], [np.nan, -1.5]], "f16")
+        family.add(text, [stored([[1, -0.0, 2]], "f32"), w, s, z, None])
+    # More than a block of a Stripe sum, and weights that meet it in two groups.
+    x = uniform("f32", (1, 65700), 1)
+    weighed(family, "f32", (1, 1, 65700), 40000, ("s8", -128), "none", x)
+
+
+def weighed(family, name, extents, size, code, point, x):
+    rng = family.rng()
+    m, n, k = extents
+    dtype, low = code
+    groups = (n, -(-k // size))
+    w = integers(dtype, (n, k), 1000 * len(family.cases) + 2, low, 256)
+    s, b = stored(rng.uniform(0.001, 0.1, groups), "f32"), normal(rng, name, (n,))
+    z = None if point == "none" else stored(rng.integers(-20, 20, groups), point)
+    text = f"weight_only_linear x={spelled(name, (m, k))} weight={spelled(dtype, (n, k))} group_size={size}"
+    family.add(f"{text} weight_zero_point={point} bias={name}", [x, w, s, z, b])
 
 
 def matmul(family):

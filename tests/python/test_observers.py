@@ -140,6 +140,20 @@ def test_symmetric_scales_are_those_of_the_contract():
         assert zero_point == theirs.calculate_qparams()[1] == middle
 
 
+@pytest.mark.parametrize("kind", (MinMaxObserver, MSEObserver))
+def test_float8_codes_from_0_on_have_the_zero_point_0(kind):
+    """The middle of a range is for integers that have no negative ones."""
+    x, f8 = draw(7, 9), torch.float8_e4m3fn
+    fake = FakeQuantize(kind, 0, 448, dtype=f8, qscheme=SYMMETRIC)
+    y = fake(x)
+    assert fake.zero_point.item() == 0
+    want = isobit.fake_quantize_per_tensor_affine(x, fake.scale.reshape([]), None, 0, 448, code_dtype=f8)
+    assert_same(y, want)
+    assert (y >= 0).all() and y.max() > 0
+    with pytest.raises(ValueError, match="quant_min and quant_max are 1 and 5; want 0 between them"):
+        kind(dtype=f8, qscheme=SYMMETRIC, quant_min=1, quant_max=5)
+
+
 def test_eps_and_arguments():
     tiny = MinMaxObserver(torch.int8, eps=0.5)
     tiny(torch.tensor([-1.0, 3.0]))

@@ -264,6 +264,17 @@ def test_vmap_and_gradients(name):
         assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
 
 
+@pytest.mark.parametrize("name", (*BATCHED, "dynamic", "dynamic_of_blocks", "quantized_linear"))
+def test_vmap_within_vmap(name):
+    of_blocks = lambda x: isobit.quantize_per_block_dynamic(x, [2, 3], symmetric=True)[0] * 2  # noqa: E731
+    function, args = (PROGRAMS | {"dynamic_of_blocks": (of_blocks, (X,))})[name]
+    first, *rest = (a.detach() for a in args)
+    batch = torch.stack([torch.stack([first * (3 * i + j + 1) for j in range(3)]) for i in range(2)])
+    dims = (0, *[None] * len(rest))
+    got = vmap(vmap(function, dims), dims)(batch, *rest)
+    assert_same(got, torch.stack([torch.stack([function(b, *rest) for b in row]) for row in batch]))
+
+
 def test_vmap_of_embedding_and_linear():
     indices = torch.randint(0, 4, (5, 3))
     assert_same(vmap(isobit.embedding, (0, None))(indices, X), isobit.embedding(indices, X))

@@ -118,6 +118,18 @@ def store(values, name):
     return values.astype(NUMPY[name])
 
 
+FLOAT8 = {"f8e4m3": (4, -6), "f8e5m2": (3, -14)}  # digits, and the exponent of the smallest number that has all
+
+
+def round_float8(values, name):
+    """Numbers within the bounds of an 8-bit float as f64, rounded to it once, ties to even."""
+    digits, least = FLOAT8[name]
+    values = np.asarray(values, np.float64)
+    _, exponent = np.frexp(values)  # of a fraction of at least 1/2
+    step = np.ldexp(1.0, np.maximum(exponent - 1, least) - (digits - 1))
+    return np.rint(values / step) * step
+
+
 def store_codes(values, name):
     """Clamped whole numbers to a storage type, exactly."""
     values = np.asarray(values)

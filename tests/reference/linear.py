@@ -1,12 +1,15 @@
-"""Quantized linear (contract, section 7): exact integer sums, then three rounded steps; and matrix
-products (section 8): a chain of fused steps."""
+"""Quantized linear (contract, section 7): exact integer sums, then three rounded steps, or Stripe sums over
+dequantized weights; and matrix products (section 8): a chain of fused steps."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 
 from . import exact
 from .floats import compute_type, store, widen
+from .quantize import Rule
+from .sums import stripe
 
 
 def quantized_linear(problem, x, x_scale, weight, weight_scale, bias):
@@ -17,6 +20,19 @@ def quantized_linear(problem, x, x_scale, weight, weight_scale, bias):
     y = acc.astype(ct) * scales
     if bias is not None:
         y = y + widen(bias, ct).reshape(1, -1)
+    return [store(y, name)]
+
+
+def weight_only_linear(problem, x, weight, scale, zero_point, bias):
+    name = problem.outputs["y"].dtype
+    ct = compute_type(name)
+    codes = np.iinfo(weight.dtype)
+    values = {"qmin": codes.min, "qmax": codes.max, "group_size": problem.values["group_size"]}
+    groups = SimpleNamespace(values=values, granularity="per_group")
+    w = Rule(groups, ct, weight.shape, scale, zero_point).dequantize(weight)
+    y = stripe(widen(x, ct)[:, None, :] * w)
+    if bias is not None:
+        y = y + widen(bias, ct)
     return [store(y, name)]
 
 

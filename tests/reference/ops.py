@@ -142,6 +142,17 @@ PLAIN = {
         ],
         [("y", "f32")],
     ),
+    "weight_only_linear": (
+        linear.weight_only_linear,
+        [
+            ("x", "required"),
+            ("weight", "required"),
+            ("weight_scale", "f32"),
+            ("weight_zero_point", None),
+            ("bias", "f32"),
+        ],
+        [("y", "=x")],
+    ),
     "matmul": (
         linear.matmul,
         [("input", "required"), ("other", "required"), ("bias", None)],
@@ -242,6 +253,11 @@ def argument_shapes(problem):
     if problem.op == "quantized_linear":
         m, n = shape["x"][0], shape["weight"][0]
         return {"x_scale": (m,), "weight_scale": (n,), "bias": (n,), "y": (m, n)}
+    if problem.op == "weight_only_linear":
+        n, k = shape["weight"]
+        groups = (n, math.ceil(k / problem.values["group_size"]))
+        parameters = {"weight_scale": groups, "weight_zero_point": groups}
+        return {**parameters, "bias": (n,), "y": (shape["x"][0], n)}
     if problem.op == "matmul":
         n = shape["other"][-1]
         return {"bias": (n,), "y": (*shape["input"][:-1], n)}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .floats import FLOATS, compute_type, dtype_name, scalar, store, store_codes, widen
+from .floats import FLOAT8, FLOATS, compute_type, dtype_name, round_float8, scalar, store, store_codes, widen
 from .granularity import Groups
 
 
@@ -16,14 +16,19 @@ class Rule:
         # As f64, which holds every i32.
         self.qmin, self.qmax = np.float64(v["qmin"]), np.float64(v["qmax"])
         self.reciprocal = v.get("rounding", "nearest") == "reciprocal"
+        self.float8 = v.get("code") if v.get("code") in FLOAT8 else None
         self.scale = widen(scale, ct).reshape(-1)
         self.s = self.groups.spread(self.scale)
         self.z = self.groups.spread(self.usable_zero_point(zero_point))
 
+    def bound(self, t):
+        """Into [qmin, qmax]; what lies within stays as it is."""
+        low = np.where(t < self.qmin, self.qmin, t.astype(np.float64))
+        return np.where(low > self.qmax, self.qmax, low)
+
     def clamp(self, t):
         """Into [qmin, qmax], never -0."""
-        low = np.where(t < self.qmin, self.qmin, t.astype(np.float64))
-        return np.where(low > self.qmax, self.qmax, low) + 0.0
+        return self.bound(t) + 0.0
 
     def usable_zero_point(self, zero_point):
         if zero_point is None:
@@ -42,6 +47,8 @@ class Rule:
 
     def quantize(self, x):
         """The codes, exact, as f64."""
+        if self.float8:
+            return round_float8(self.bound(self.quotient(x)), self.float8)
         t = np.rint(self.quotient(x)) + self.z
         return self.clamp(np.where(np.isnan(t), self.z, t))
 
@@ -55,7 +62,7 @@ class Rule:
 
     def classes(self, x):
         """The masks inside, below, above; an element in none of them is nan."""
-        t = np.rint(self.quotient(x)) + self.z
+        t = self.quotient(x) if self.float8 else np.rint(self.quotient(x)) + self.z
         return (self.qmin <= t) & (t <= self.qmax), t < self.qmin, t > self.qmax
 
 
@@ -116,7 +123,8 @@ def fake_quantize_backward(problem, grad_output, x, scale, zero_point):
         grad_input = store(np.where(inside, dy, ct(0)), out["grad_input"].dtype)
     if out["grad_scale"]:
         v = rule.quotient(x)
-        e = np.where(inside, np.rint(v) - v, np.where(below, ct(rule.qmin) - rule.z, ct(rule.qmax) - rule.z))
+        whole = round_float8(v, rule.float8).astype(ct) if rule.float8 else np.rint(v)
+        e = np.where(inside, whole - v, np.where(below, ct(rule.qmin) - rule.z, ct(rule.qmax) - rule.z))
         terms = np.where(inside | below | above, dy * e, ct(0))
         ds = rule.groups.sums(terms) * g
         grad_scale = store(ds, out["grad_scale"].dtype).reshape(scale.shape)

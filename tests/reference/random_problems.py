@@ -194,6 +194,15 @@ def quantized_linear(d):
     return [*fields, f"bias={d.one_of('f32', y, 'none', *FLOATS)}"]
 
 
+def weight_only_linear(d):
+    m, n, k = d.one_of(0, 1, 2, 5), d.extent(40), d.one_of(0, d.extent(), d.extent(), 1000)
+    x = d.float_type()
+    fields = [f"x={d.spec(x, [m, k])}", f"weight={d.spec(d.one_of('s8', 'u8'), [n, k])}"]
+    fields += [f"weight_scale={d.one_of('f32', *FLOATS)}", f"group_size={d.one_of(32, 64, d.extent())}"]
+    fields += [f"weight_zero_point={d.one_of('none', 'i32', 'i64', 's8', 'u8', *FLOATS)}"]
+    return [*fields, f"bias={d.one_of('f32', x, 'none', *FLOATS)}"]
+
+
 def matmul(d):
     m, n, k = d.one_of(0, 1, 2, 5, d.extent(40)), d.extent(140), d.one_of(0, d.extent(), d.extent(), 600)
     name = d.float_type()
@@ -206,13 +215,13 @@ def matmul(d):
 
 def fill_linear(d):
     inputs = []
-    for name, direction, spec in d.arguments:
+    for _, direction, spec in d.arguments:
         if direction == "out":
             continue
         if spec is None:
             inputs.append(None)
-        elif name in ("x", "weight"):
-            inputs.append(codes(d, "s8", spec.shape))
+        elif spec.dtype not in FLOATS:
+            inputs.append(codes(d, spec.dtype, spec.shape))
         else:
             inputs.append(d.normal(spec.dtype, spec.shape))
     return inputs
@@ -226,6 +235,7 @@ PLAIN = {
     "affine_grid": affine_grid,
     "affine_grid_backward": affine_grid_backward,
     "quantized_linear": quantized_linear,
+    "weight_only_linear": weight_only_linear,
     "matmul": matmul,
 }
 FILL = {
@@ -236,5 +246,6 @@ FILL = {
     "affine_grid": fill_plain,
     "affine_grid_backward": fill_plain,
     "quantized_linear": fill_linear,
+    "weight_only_linear": fill_linear,
     "matmul": fill_linear,
 }

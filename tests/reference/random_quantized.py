@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .floats import FLOATS
+from .floats import FLOAT8, FLOATS
 from .granularity import Groups
 from .ops import GRANULARITY
 
@@ -46,6 +46,11 @@ def quantized(d):
         low, high = -(2**23), 2**23
     elif stem != "fake_quantize" and {x, code} <= {"f32", "f64"} and point not in ("s8", "u8") and d.chance(0.3):
         low, high = -(2**24), 2**24
+    float8 = d.one_of(*FLOAT8) if stem in ("fake_quantize", "quantize") and not stored and d.chance(0.2) else None
+    if float8:
+        most = {"f8e4m3": 448, "f8e5m2": 57344}[float8]
+        low, high = d.one_of((-most, most), (-most, most), (-127, 127), (0, most), (-most, 0), (-3, 5))
+        point = "none"
     fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
     if stem in ("choose_qparams", "dynamic_quantize"):
         symmetric = d.chance(0.5)
@@ -59,6 +64,8 @@ def quantized(d):
         return fields + ([f"zero_point={d.one_of(*kinds)}"] if d.chance(0.5) else [])
     scale = d.one_of("f32", x, *FLOATS)
     fields += [f"scale={scale}", f"zero_point={point}"]
+    if float8:
+        fields.append(f"code={float8}")
     if stem != "dequantize" and d.chance(0.3):
         fields.append("rounding=reciprocal")
     if not backward:

@@ -1,5 +1,6 @@
 """numpy's float operations and the conversions, against rationals."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -154,3 +155,17 @@ def test_same_bits_knows_zero_signs_and_nans():
     b = np.array([-0.0, -0.0, -np.nan, 1.0], np.float32)
     assert floats.same_bits(a, b).tolist() == [False, True, True, True]
     assert math.isnan(float(b[2]))
+
+
+@pytest.mark.parametrize("name", floats.FLOAT8)
+def test_float8_takes_the_nearest_number_and_the_even_one_of_two(name):
+    digits, least = floats.FLOAT8[name]
+    numbers = sorted({k * 2.0 ** (e - digits + 1) for e in range(least, 8) for k in range(2**digits)})
+    for a, b in itertools.pairwise(numbers):
+        even = a if a / (b - a) % 2 == 0 else b
+        between = np.array([a, 0.75 * a + 0.25 * b, 0.5 * a + 0.5 * b, 0.25 * a + 0.75 * b])
+        want = np.array([a, a, even, b])
+        for sign in (1, -1):
+            got = floats.round_float8(sign * between, name)
+            assert np.array_equal(got, sign * want) and np.array_equal(np.signbit(got), np.signbit(sign * want))
+    assert np.isnan(floats.round_float8([np.nan], name)).all()

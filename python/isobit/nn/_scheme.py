@@ -75,7 +75,7 @@ def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype,
 class Scheme:
     """Codes of ``dtype`` in [quant_min, quant_max], and how a scale and a zero point are chosen for them.
 
-    Symmetric ranges of signed codes have the zero point 0, of unsigned ones that in the middle."""
+    Symmetric ranges of signed codes and of floats have the zero point 0, of unsigned ones that in the middle."""
 
     grouping: Grouping
     quant_min: int
@@ -105,7 +105,8 @@ class Scheme:
     @property
     def middle(self) -> int:
         """The zero point of a symmetric scheme."""
-        return (self.quant_min + self.quant_max + 1) // 2 if self.symmetric and self.quant_min >= 0 else 0
+        unsigned = self.quant_min >= 0 and self.dtype not in FLOAT8
+        return (self.quant_min + self.quant_max + 1) // 2 if self.symmetric and unsigned else 0
 
     @property
     def code_dtype(self) -> torch.dtype | None:

@@ -157,9 +157,9 @@ def _of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
 def _check(op: str, **named: Tensor) -> None:
     (first, x), (second, y) = named.items()
     check_device(op, second, y, first, x.device)
+    check_floats(op, **{first: x})
     if x.dtype != y.dtype:
         raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
-    check_floats(op, **{first: x})
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

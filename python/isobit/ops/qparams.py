@@ -62,8 +62,7 @@ def _vmap(op: Op, name: str) -> None:
             return None
         if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
-        y = op.raw(folded, *attributes)
-        return y, tuple(None if output is None else 0 for output in y)
+        return op.raw(folded, *attributes), tuple(0 if o.wanted(attributes) else None for o in op.signature.outputs)
 
     register(op, rule)
 

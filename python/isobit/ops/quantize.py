@@ -99,7 +99,8 @@ def quantize_per_tensor(
     uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
     first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
-    of dividing, which are PyTorch's bits on the CPU where float32 holds the scale. ``out`` takes the result."""
+    of dividing, which are PyTorch's bits on the CPU where float32 holds the scale, but of NaN. ``out`` takes the
+    result."""
     if not is_dynamo_compiling():
         q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
