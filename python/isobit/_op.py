@@ -280,7 +280,8 @@ class Op:
             save_for_jvp(ctx, *tensors)
 
         def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-            others = (*ctx.saved_tensors, *ctx.attributes)
+            # Nothing saved is nothing freed: as in torch, such a backward may run again.
+            others = (*(ctx.saved_tensors if count > 1 else ()), *ctx.attributes)
             return adjoint(grad, ctx.shape, *others), *[None] * len(others)
 
         def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> Any:
