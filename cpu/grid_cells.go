@@ -242,16 +242,19 @@ func (k *gridKernel) others() otherKernels {
 
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
-	others := k.others()
 	switch {
-	case b.Joined.Images == 0 && others.sampleRows(k, b):
-		return
+	case b.Joined.Images == 0 && k.others().sampleRows(k, b):
 	case k.isShort(b, b.apart(&b.Output, b.Joined.Output)):
 		k.sampleShort(b, definition)
-		return
+	default:
+		k.samplePlanes(b, definition)
 	}
+}
+
+// samplePlanes is sampleBlock of one channel after the other.
+func (k *gridKernel) samplePlanes(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.Output.Contiguous() {
-		if !others.sample(k, b) {
+		if !k.others().sample(k, b) {
 			definition(b)
 		}
 		return

@@ -53,7 +53,7 @@ func (k *gridKernel) sampleShort(b *GridBlock, definition func(*GridBlock)) {
 	for channel := int64(0); channel < b.Channels; channel += s.Channels {
 		s.Channels = min(b.Channels-channel, mostShort(b, s.N))
 		s.Input.P = b.Input.Channel(channel)
-		k.sampleBlock(s, definition)
+		k.samplePlanes(s, definition) // by rows would be in the memory that the copies lie in
 		for c := range s.Channels {
 			b.copyParts(b.Output.Row(channel+c, 0), b.Joined.Output, s.Output.Row(c, 0), s.Joined.Output)
 		}

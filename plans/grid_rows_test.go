@@ -31,13 +31,23 @@ func channelsLast(channels, gap int64, of func(shape []int64) bool) testcase.Lay
 	}
 }
 
+// withGaps lays out elements one apart, and rows of them one more.
+func withGaps(shape []int64, _ []bool) (strides []int64, first, n int64) {
+	strides, n = make([]int64, len(shape)), 2
+	for d := len(shape) - 1; d >= 0; d-- {
+		strides[d] = n
+		n = n*shape[d] + 1
+	}
+	return strides, 0, n
+}
+
 // Images whose channels lie side by side give the definition's bits: blocks that are whole and not,
-// more channels than are summed at once, taps outside, outputs of either layout.
+// more channels than are summed at once, taps outside, outputs of either layout, or with gaps, of few positions, too.
 func TestGridSampleOfChannelsLast(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range [][5]int64{ // channels, H and W, H and W of the output
-		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11},
+		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11}, {32, 9, 9, 5, 2},
 	} {
 		for _, volumes := range []bool{false, true} {
 			for _, dtype := range []string{"f32", "f64", "bf16"} {
@@ -53,7 +63,13 @@ func TestGridSampleOfChannelsLast(t *testing.T) {
 				want := run(t, c, definition)
 				input := func(shape []int64) bool { return slices.Equal(shape, c.Problem.Shape("input")) }
 				all := func([]int64) bool { return true }
-				for _, layout := range []testcase.Layout{channelsLast(size[0], 0, input), channelsLast(size[0], 3, input), channelsLast(size[0], 3, all)} {
+				gaps := func(shape []int64, expanded []bool) ([]int64, int64, int64) {
+					if input(shape) {
+						return channelsLast(size[0], 0, input)(shape, expanded)
+					}
+					return withGaps(shape, expanded)
+				}
+				for _, layout := range []testcase.Layout{channelsLast(size[0], 0, input), channelsLast(size[0], 3, input), channelsLast(size[0], 3, all), gaps} {
 					for _, row := range rowsFor(c) {
 						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}, Layout: layout}, want, row)
 					}

@@ -148,13 +148,27 @@ class _Gradient(torch.autograd.Function):
         if not given:
             return (None,) * (3 + len(ctx.saved_tensors))
 
-        def second(frame: Any, *tensors: Any) -> Any:
-            rest = iter(tensors[len(upstream) :])
-            all_grads = [g if g is None else next(rest) for g in grads]
-            return ctx.rule.second(frame, tensors[: len(upstream)], all_grads)
+        rule, fixed = ctx.rule, len(upstream)
+        present: list[bool] = []
 
+        def second(frame: Any, *tensors: Any) -> Any:
+            rest = iter(tensors[fixed:])
+            all_grads = [g if g is None else next(rest) for g in grads]
+            outputs = rule.second(frame, tensors[:fixed], all_grads)
+            present[:] = [t is not None for t in outputs]
+            return outputs
+
+        def third(frame: Any, tensors: Any, given: Any) -> Any:
+            rest = iter(given)
+            by_grads = rule.third(frame, tensors[:fixed], [next(rest) if there else None for there in present])
+            return *[None] * (ctx.saved + fixed), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
+
+        if rule.third is not None and torch.is_grad_enabled():
+            refused = [_Refused.apply(t, TWICE.format(rule.name)) for t in (*saved, *upstream)]
+            saved, upstream = tuple(refused[: ctx.saved]), refused[ctx.saved :]
         frame = Frame(ctx.first, saved, tuple(ctx.needs_input_grad[3:]))
-        return None, None, None, *once(ctx.rule.name, second, refusal=TWICE)(frame, *upstream, *given)
+        differentiated = once(rule.name, second, third if rule.third else None, refusal=TWICE)
+        return None, None, None, *differentiated(frame, *upstream, *given)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -169,6 +183,29 @@ class _Rule:  # no tuple, which torch.func would take apart
     backward: Callable[..., Any]
     second: Callable[..., Any] | None
     refusal: str
+    third: Callable[..., Any] | None = None
+
+
+class _Refused(torch.autograd.Function):
+    """A tensor as it is, that nothing is differentiated by."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(t: torch.Tensor, refusal: str) -> torch.Tensor:
+        return t.view_as(t)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.refusal = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, _: Any) -> Any:
+        raise RuntimeError(ctx.refusal)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(ctx.refusal)
 
 
 ONCE = "isobit::{} has no second derivative: it can be differentiated once"
@@ -176,13 +213,19 @@ TWICE = "isobit::{} has no third derivative: it can be differentiated twice"
 
 
 def once(
-    name: str, backward: Callable[..., Any], second: Callable[..., Any] | None = None, refusal: str = ONCE
+    name: str,
+    backward: Callable[..., Any],
+    second: Callable[..., Any] | None = None,
+    third: Callable[..., Any] | None = None,
+    refusal: str = ONCE,
 ) -> Callable[..., Any]:
     """Makes differentiating a gradient an error. torch's once_differentiable cuts the gradient off from the
     inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0.
 
     second(ctx, upstream gradients, gradients of what backward gave), if there is one, differentiates it: it gives a
-    gradient, where ctx.wanted says so, for each tensor that was saved and for each upstream gradient."""
+    gradient, where ctx.wanted says so, for each tensor that was saved and for each upstream gradient.
+    third(ctx, upstream gradients, gradients of what second gave), if there is one, differentiates second by the
+    gradients it was given, in which it is linear: it gives one for each."""
 
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():
@@ -196,7 +239,7 @@ def once(
 
         saved = ctx.saved_tensors
         outputs = iter(
-            _Gradient.apply(_Rule(name, noted, second, refusal.format(name)), ctx, len(saved), *saved, *grads)
+            _Gradient.apply(_Rule(name, noted, second, refusal.format(name), third), ctx, len(saved), *saved, *grads)
         )
         return tuple(None if none else next(outputs) for none in absent)
 

@@ -233,12 +233,13 @@ class Op:
         backward: Callable[..., Any],
         jvp: Callable[..., Any] | None = None,
         second: Callable[..., Any] | None = None,
+        third: Callable[..., Any] | None = None,
         again: bool = False,
     ) -> None:
         """Gives the op a gradient: to `apply`, for eager code and torch.func, and to torch.ops' own.
 
         setup_context(ctx, inputs, output), backward(ctx, *grads) and jvp(ctx, *tangents) are as in
-        torch.autograd.Function; backward gives a gradient for each argument of the schema. second: see `once`;
+        torch.autograd.Function; backward gives a gradient for each argument of the schema. second, third: see `once`;
         again: backward consists of what can be differentiated itself."""
 
         def forward(ctx: Any, *args: Any) -> Any:
@@ -249,7 +250,7 @@ class Op:
             return y
 
         rules = {
-            "backward": staticmethod(given(backward if again else once(self.name, backward, second))),
+            "backward": staticmethod(given(backward if again else once(self.name, backward, second, third))),
             "jvp": staticmethod(jvp or self.no_tangents),
         }
         if jvp is not None:
@@ -280,7 +281,8 @@ class Op:
             save_for_jvp(ctx, *tensors)
 
         def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-            others = (*ctx.saved_tensors, *ctx.attributes)
+            # Nothing saved is nothing freed: as in torch, such a backward may run again.
+            others = (*(ctx.saved_tensors if count > 1 else ()), *ctx.attributes)
             return adjoint(grad, ctx.shape, *others), *[None] * len(others)
 
         def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> Any:

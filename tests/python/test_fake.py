@@ -156,3 +156,19 @@ def test_zero_points_of_float8_are_known():
         with pytest.raises(ValueError, match="8-bit float codes have a scale only; want zero_points=None"):
             isobit.quantize_per_channel(x, scale, zero, *at)
         assert isobit.quantize_per_channel(x, scale, None, *at).shape == (4, 6)
+
+
+@pytest.mark.parametrize("padding", (None, 1))
+def test_sparse_gradients_on_meta(padding):
+    """How many rows differ nobody knows there: the gradient has its layout, shape and type."""
+    indices = torch.zeros(4, dtype=torch.int64, device="meta")
+    offsets = indices[:2]
+    for f in (
+        lambda w: isobit.embedding(indices, w, padding, sparse=True),
+        lambda w: isobit.embedding_bag(indices.view(2, 2), w, padding_idx=padding, sparse=True),
+        lambda w: isobit.embedding_bag(indices, w, offsets, padding_idx=padding, sparse=True, include_last_offset=True),
+    ):
+        weight = torch.ones(5, 3, device="meta", requires_grad=True)
+        f(weight).sum().backward()
+        dw = weight.grad
+        assert (dw.layout, dw.shape, dw.dtype, dw.device) == (torch.sparse_coo, (5, 3), torch.float32, weight.device)

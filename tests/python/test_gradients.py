@@ -321,6 +321,18 @@ def test_a_tangent_that_is_absent_has_no_term():
             assert torch.autograd.grad(Nothing.apply(f(leaf)).sum(), leaf, allow_unused=True) == (None,)
 
 
+def test_affine_grid_of_several_losses():
+    """Its backward saves no tensor, and runs again without retain_graph, as torch's does."""
+    theta, x, sums = draw(1, 2, 3), draw(1, 1, 4, 4), []
+    for ops in (isobit, torch.nn.functional):
+        leaf = theta.clone().requires_grad_()
+        grid = ops.affine_grid(leaf, x.shape, align_corners=False)
+        for weight in (1.0, 2.0):
+            (ops.grid_sample(x, grid, align_corners=False) * weight).sum().backward()
+        sums.append(leaf.grad)
+    torch.testing.assert_close(*sums)
+
+
 @pytest.mark.parametrize("channels", (False, True))
 def test_second_of_fake_quantize(channels):
     """As torch's, but for signs of zeros: the straight-through gradient is linear in the upstream one. So

@@ -234,6 +234,23 @@ def test_the_gradient_as_an_op_has_a_gradient(back, mode):
         grad(first[0].sum(), leaves, allow_unused=True)
 
 
+@pytest.mark.parametrize(("dims", "mode"), WAYS)
+def test_a_hessian_times_a_vector(dims, mode):
+    """torch.autograd.functional.hvp differentiates the second derivative by what it was given. A Hessian is
+    symmetric, so vhp, which takes two derivatives, has the same."""
+    _, image, grid = (t.detach() for t in inputs(dims, False))
+    for f, leaves in (
+        (lambda x, g: isobit.grid_sample(x, g, mode).sin().sum(), (image, grid)),
+        (lambda x: isobit.grid_sample(x, grid, mode).sin().sum(), (image,)),
+        (lambda g: isobit.grid_sample(image, g, mode, "reflection").sin().sum(), (grid,)),
+    ):
+        v = tuple(draw(*t.shape, dtype=torch.float64, seed=2) for t in leaves)
+        _, want = torch.autograd.functional.vhp(f, leaves, v)
+        _, got = torch.autograd.functional.hvp(f, leaves, v)
+        for g, w in zip(got, want, strict=True):
+            torch.testing.assert_close(g, w, rtol=1e-10, atol=1e-10)
+
+
 def test_a_third_derivative_is_an_error():
     leaves = dy, image, grid = inputs(2, False)
     first = grad(isobit.grid_sample(image, grid), (image, grid), dy, create_graph=True)

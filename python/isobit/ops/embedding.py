@@ -76,14 +76,22 @@ def _sparse_gradient(
     """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
     if scale_grad_by_freq:
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
-    found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    found, position = _distinct(indices)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
     return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx if padding_idx >= 0 else None)
 
 
+def _distinct(indices: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that indices name, ascending, and for each index which of them it is."""
+    if indices.is_meta:  # as if no two were equal: nobody knows
+        return indices.flatten(), indices
+    found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    return found, position
+
+
 def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], left_out: int | None) -> Tensor:
     """A sparse gradient of ascending rows, without one that is left out."""
-    if left_out is not None:
+    if left_out is not None and not found.is_meta:
         kept = (found != left_out).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same

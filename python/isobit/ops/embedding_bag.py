@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense, spell
 from .._op import Op
 from .._vmap import register
-from .embedding import _coalesced, _row, renorm_before
+from .embedding import _coalesced, _distinct, _row, renorm_before
 
 _BAGS = "int padding_idx=-1, bool include_last_offset=False"
 _FORWARD = Op(
@@ -84,7 +84,7 @@ def _sparse_gradient(
         # What follows the last one is in no bag: as padding, or -1.
         beyond = torch.arange(len(indices), device=indices.device) >= (offsets[-1] if len(offsets) else 0)
         indices, left_out = indices.masked_fill(beyond, padding_idx), padding_idx
-    found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    found, position = _distinct(indices)
     if left_out is not None:  # which a bag does not count either: as an index out of range
         position = position.masked_fill(indices == left_out, -1)
     values = _BACKWARD(

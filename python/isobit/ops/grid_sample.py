@@ -96,6 +96,20 @@ def _second(
     return d_output, None, d_grid
 
 
+def _sample_third(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Second derivatives are symmetric: by the gradients given for input and grid, they are again those by input and
+    grid, to which what was given for grad_output adds the first ones."""
+    by_input, by_grid, by_output = grads
+    d_input = d_grid = None
+    if by_input is not None or by_grid is not None:
+        tensors = (*upstream, *ctx.saved_tensors)
+        _, d_input, d_grid = _second(tensors, by_input, by_grid, ctx.attributes, (False, True, True))
+    if by_output is not None:
+        first = _SAMPLE_BACKWARD(by_output, *ctx.saved_tensors, *ctx.attributes, True, True)
+        d_input, d_grid = (f if d is None else d + f for d, f in zip((d_input, d_grid), first, strict=True))
+    return tuple(d for d, wanted in zip((d_input, d_grid), ctx.needs_input_grad, strict=False) if wanted)
+
+
 def _backward_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:3])
     ctx.attributes, ctx.wants = inputs[3:6], inputs[6:]
@@ -140,7 +154,7 @@ def _batched(size: int, args: list[Any]) -> None:
     args[1] = [size * args[1][0], *args[1][1:]]
 
 
-_SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second)
+_SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second, _sample_third)
 _SAMPLE_BACKWARD.differentiable(_backward_setup, _backward_backward)
 _SAMPLE_DOUBLE.not_differentiable()
 _GRID.linear(_grid_adjoint)
