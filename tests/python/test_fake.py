@@ -129,6 +129,24 @@ def test_shapes_that_are_symbols_get_no_guards():
         torch.compile(Layers(), backend="eager", fullgraph=True)(given[0], torch.ones(7), given[2])
 
 
+@pytest.mark.parametrize("bags", (False, True))
+def test_a_padding_row_from_the_end_goes_with_a_number_of_rows_that_is_a_symbol(bags):
+    class Table(torch.nn.Module):
+        def forward(self, weight, indices):
+            if bags:
+                return isobit.embedding_bag(indices, weight, padding_idx=-1, mode="sum")
+            return isobit.embedding(indices, weight, padding_idx=-1)
+
+    shapes, indices = ({0: torch.export.Dim("rows")}, None), torch.tensor([[4, 0], [4, 6]])
+    program = torch.export.export(Table(), (torch.ones(9, 3), indices), dynamic_shapes=shapes)
+    compiled = torch.compile(Table(), backend="aot_eager", fullgraph=True, dynamic=True)
+    for rows in (7, 8):
+        weight = torch.arange(3.0 * rows).view(rows, 3).requires_grad_()
+        want = Table()(weight, indices)
+        assert_same(program.module()(weight, indices).detach(), want.detach())
+        assert_same(*(torch.autograd.grad(y.sum(), weight) for y in (compiled(weight, indices), want)))
+
+
 @pytest.mark.parametrize(
     ("call", "good", "bad", "words"),
     (
