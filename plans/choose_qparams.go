@@ -7,7 +7,7 @@ import (
 
 var symmetricAttr = attr{
 	name: "symmetric", kind: boolAttr, def: true,
-	doc: "true: scales reach from 0 to the largest absolute value, and zero points are 0; false: from the smallest to the largest value, and 0",
+	doc: "true: scales reach from 0 to the largest absolute value, zero points are 0, and qmax is at least 1; false: from the smallest to the largest value, and 0",
 }
 
 // The scale and zero point that an op chooses: outputs.
