@@ -26,6 +26,8 @@ def test_fake_quantize_is_torch_aos(keywords):
         a.square().sum().backward(), b.square().sum().backward()
         assert torch.equal(x.grad, y.grad)
     assert_same(ours.scale, theirs.scale)
+    for name in ("ch_axis", "dtype", "is_dynamic", "is_per_channel", "qscheme", "quant_min", "quant_max"):
+        assert getattr(ours, name) == getattr(theirs, name), name
     theirs.disable_observer()
     other = FakeQuantize(**keywords, rounding="reciprocal")
     other.load_state_dict(theirs.state_dict())

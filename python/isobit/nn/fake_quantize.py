@@ -147,8 +147,13 @@ class FakeQuantize(FakeQuantizer):
         return qscheme
 
     @property
+    def is_per_channel(self) -> bool:
+        return self.qscheme in PER_CHANNEL
+
+    @property
     def ch_axis(self) -> int:
-        return int(getattr(self.activation_post_process, "ch_axis", -1))
+        """The axis of channels; -1 where there are none, as in torch.ao's."""
+        return int(self.activation_post_process.ch_axis) if self.is_per_channel else -1
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's scale and zero point, as the module keeps them."""
