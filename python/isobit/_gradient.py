@@ -172,6 +172,8 @@ class _Rule:  # no tuple, which torch.func would take apart
 
 
 ONCE = "isobit::{} has no second derivative: it can be differentiated once"
+# Of a gradient that is called by name.
+DETACHED = f"{ONCE} (torch.compile asks for it unless what the gradient is computed from is detached)"
 TWICE = "isobit::{} has no third derivative: it can be differentiated twice"
 
 

@@ -17,7 +17,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import _C
 from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_device, explain, renamed
-from ._gradient import ONCE, given, no_forward_mode, once, save_for_jvp
+from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses
 from ._numbers import as_kept
@@ -282,7 +282,7 @@ class Op:
             explain(self, args)
             raise
 
-    def not_differentiable(self, message: str = ONCE) -> None:
+    def not_differentiable(self, message: str = DETACHED) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 

@@ -129,6 +129,16 @@ def test_shapes_that_are_symbols_get_no_guards():
         torch.compile(Layers(), backend="eager", fullgraph=True)(given[0], torch.ones(7), given[2])
 
 
+def test_a_compiled_gradient_wants_what_it_is_computed_from_detached():
+    def gradient(dy, x):
+        return isobit.fake_quantize_per_tensor_affine_backward(dy, x, 0.5, None, -8, 7)[0]
+
+    x, compiled = torch.tensor([1.0, 9.0], requires_grad=True), torch.compile(gradient, backend="aot_eager")
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no second derivative.* is detached"):
+        compiled(x, x)
+    assert_same(compiled(x.detach(), x.detach()), torch.tensor([1.0, 0.0]))
+
+
 @pytest.mark.parametrize("bags", (False, True))
 def test_a_padding_row_from_the_end_goes_with_a_number_of_rows_that_is_a_symbol(bags):
     class Table(torch.nn.Module):

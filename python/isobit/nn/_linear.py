@@ -45,11 +45,10 @@ class Operand(NamedTuple):
         if not by.is_faking():
             return cls(by(tensor))  # it may observe
         hook = backward_hook(by)
-        if hook is not None:
-            (tensor,) = hook.setup_input_hook((tensor,))
+        passed = tensor if hook is None else hook.setup_input_hook((tensor,))[0]
         if not has_forward_hooks(by):
-            return cls(tensor, by.scheme, *by.parameters_for(tensor))._replace(hook=hook)
-        values, noted = call_with_notes(by, tensor)
+            return cls(passed, by.scheme, *by.parameters_for(tensor))._replace(hook=hook)
+        values, noted = call_with_notes(by, passed)
         if noted is None or noted[0] is not values:  # what a hook made of them
             return cls(values if hook is None else hook.setup_output_hook(values))
         _, x, parameters = noted

@@ -218,8 +218,7 @@ def fake_quantize_per_tensor_affine_backward(
     where the code was inside the range, else 0; the sum of ``grad_output * e``, e being ``rint(u) - u`` of
     ``u = input / scale`` inside, ``quant_min - zero_point`` below, ``quant_max - zero_point`` above; ``-scale``
     times the sum of grad_output below and above; the last two times grad_factor. None for a scale that is a
-    number and for a zero point that is no float tensor. It has no derivative: under torch.compile, which asks for
-    one as it traces, the tensors must not require a gradient; detach them."""
+    number and for a zero point that is no float tensor."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
     return gradients("per_tensor", args, rounding, grad_factor, code_dtype)
 
