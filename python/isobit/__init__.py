@@ -50,7 +50,8 @@ from .ops.grid_sample import (  # noqa: E402
     grid_sample_backward,
     grid_sample_double_backward,
 )
-from .ops.matmul import linear, matmul  # noqa: E402
+from .ops.linear import linear  # noqa: E402
+from .ops.matmul import matmul  # noqa: E402
 from .ops.per_block import (  # noqa: E402
     dequantize_per_block,
     dequantize_per_block_backward,

@@ -31,6 +31,14 @@ NAMES = {name: str(dtype) for dtype, _, _, name in DTYPES}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
 
 
+class IndexOutOfRange(ValueError, IndexError):
+    """An index of an embedding, or an axis, out of range: an IndexError, as torch's."""
+
+
+# How a plan says so.
+INDEX = re.compile("\1(indices\1 is -?\\d+ at position|axis\1 is -?\\d+; want)")
+
+
 class UnknownType(ValueError, TypeError):
     """A dtype that no op takes: a wrong value, and a TypeError, as torch raises."""
 

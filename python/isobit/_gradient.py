@@ -209,6 +209,8 @@ class _Refused(torch.autograd.Function):
 
 
 ONCE = "isobit::{} has no second derivative: it can be differentiated once"
+# Of a gradient that is called by name.
+DETACHED = f"{ONCE} (torch.compile asks for it unless what the gradient is computed from is detached)"
 TWICE = "isobit::{} has no third derivative: it can be differentiated twice"
 
 

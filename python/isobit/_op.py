@@ -8,8 +8,6 @@ CUDA implementations, a fake one, vmap and autograd.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,11 +16,12 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._explain import NAMES, check_attributes, check_device, explain, is_numpy_number, renamed, spell
-from ._gradient import ONCE, given, no_forward_mode, once, save_for_jvp
+from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_device, explain, renamed
+from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses
-from ._signature import NUMBER_AS_FLOAT, Signature, is_symbolic
+from ._numbers import as_kept
+from ._signature import Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
 OPS: dict[str, Op] = {}
@@ -50,13 +49,6 @@ def _refuse(message: str) -> Callable[..., Any]:
         raise RuntimeError(message)
 
     return backward
-
-
-class IndexOutOfRange(ValueError, IndexError):
-    """An index of an embedding, or an axis, out of range: an IndexError, as torch's."""
-
-
-_INDEX = re.compile("\1(indices\1 is -?\\d+ at position|axis\1 is -?\\d+; want)")
 
 
 class _Whole(tuple[Any, ...]):
@@ -120,7 +112,7 @@ class Op:
             text = renamed(str(error), names)
             if text == str(error):
                 raise
-            raise (IndexOutOfRange if _INDEX.search(str(error)) else type(error))(text) from None
+            raise (IndexOutOfRange if INDEX.search(str(error)) else type(error))(text) from None
 
     def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
@@ -193,39 +185,14 @@ class Op:
     def with_tensors(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
-            number = args[i]
-            if is_numpy_number(number):
-                number = self._of_numpy(i, number)
+            item = self.signature.inputs[i]
+            number = as_kept(f"{self.name}: {self.names[item.name]}", item.number, args[i])
             if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
-                number = self._as_kept(i, number)
                 dtype = torch.float64 if isinstance(number, float) else torch.int64
                 tensor = torch.full((), number, dtype=dtype, device=args[0].device)
                 args = (*args[:i], tensor, *args[i + 1 :])
         return args
-
-    def _of_numpy(self, i: int, number: Any) -> int | float:
-        """A number of numpy's as Python's: a long double may be beyond that."""
-        of_python = number.item()
-        if isinstance(of_python, (int, float)):
-            return of_python
-        kept = float(of_python)
-        if math.isinf(kept) and number != kept:
-            raise ValueError(f"{self.name}: {self.names[self.signature.inputs[i].name]} is {number!s}; want a float64")
-        return kept
-
-    def _as_kept(self, i: int, number: int | float) -> int | float:
-        """A Python number as the tensor for it holds it."""
-        name, kind = self.names[self.signature.inputs[i].name], self.signature.inputs[i].number
-        if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
-            try:
-                return float(number)
-            except OverflowError:
-                bits = number.bit_length()
-                raise ValueError(f"{self.name}: {name} is an int of {bits} bits; want a float64") from None
-        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
-            raise ValueError(f"{self.name}: {name} is {spell(number)}; want an int64")
-        return number
 
     def differentiable(
         self,
@@ -317,7 +284,7 @@ class Op:
             explain(self, args)
             raise
 
-    def not_differentiable(self, message: str = ONCE) -> None:
+    def not_differentiable(self, message: str = DETACHED) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 

@@ -44,8 +44,9 @@ def is_watched() -> bool:
 
 
 def is_recomputed() -> bool:
-    """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do."""
-    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+    """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do: with grad mode, in which hooks
+    that are shown gradients do not run."""
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()
 
 
 def _transforms() -> list[Any]:

@@ -56,6 +56,28 @@ def test_products_of_vectors_have_no_dimensions():
         assert torch.vmap(f)(*(torch.stack([t, t]) for t in args)).shape == (2,)
 
 
+@pytest.mark.parametrize("shape", ((), (1,)))
+@pytest.mark.parametrize("kind", (torch.float32, torch.bfloat16, torch.float64))
+def test_a_bias_of_one_element_is_for_all(shape, kind):
+    """As of F.linear. Its gradient is one chain, rounded once."""
+    x, w, bias = draw(2, 3, 4, dtype=kind), draw(5, 4, dtype=kind), draw(*shape).to(kind).requires_grad_()
+    dy = draw(2, 3, 5, dtype=kind, seed=1)
+    y = isobit.linear(x, w, bias)
+    assert_same(y.detach(), isobit.linear(x, w, bias.detach().expand(5)))
+    wide = dy.reshape(6, 5).to(torch.promote_types(kind, torch.float32))
+    rows = isobit.matmul(wide.new_ones(1, 6), wide)
+    want = isobit.matmul(rows, wide.new_ones(5, 1)).reshape(shape).to(kind)
+    assert_same(torch.autograd.grad(y, bias, dy), (want,))
+    compiled = torch.compile(isobit.linear, backend="aot_eager", fullgraph=True)
+    assert_same(torch.autograd.grad(compiled(x, w, bias), bias, dy), (want,))
+    for weight, b, message in (
+        (w, draw(2).to(kind), r"\[2\]; want \[5\], \[1\] or \[\]"),
+        (w[0], bias[None], r"want \[\]$"),
+    ):
+        with pytest.raises(ValueError, match=f"^linear: bias has shape .*{message}"):
+            isobit.linear(x, weight, b)
+
+
 def test_batches_of_nothing():
     """vmap over no elements, which torch's functions have for products alone."""
     for f, args in (

@@ -129,6 +129,34 @@ def test_shapes_that_are_symbols_get_no_guards():
         torch.compile(Layers(), backend="eager", fullgraph=True)(given[0], torch.ones(7), given[2])
 
 
+def test_a_compiled_gradient_wants_what_it_is_computed_from_detached():
+    def gradient(dy, x):
+        return isobit.fake_quantize_per_tensor_affine_backward(dy, x, 0.5, None, -8, 7)[0]
+
+    x, compiled = torch.tensor([1.0, 9.0], requires_grad=True), torch.compile(gradient, backend="aot_eager")
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no second derivative.* is detached"):
+        compiled(x, x)
+    assert_same(compiled(x.detach(), x.detach()), torch.tensor([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("bags", (False, True))
+def test_a_padding_row_from_the_end_goes_with_a_number_of_rows_that_is_a_symbol(bags):
+    class Table(torch.nn.Module):
+        def forward(self, weight, indices):
+            if bags:
+                return isobit.embedding_bag(indices, weight, padding_idx=-1, mode="sum")
+            return isobit.embedding(indices, weight, padding_idx=-1)
+
+    shapes, indices = ({0: torch.export.Dim("rows")}, None), torch.tensor([[4, 0], [4, 6]])
+    program = torch.export.export(Table(), (torch.ones(9, 3), indices), dynamic_shapes=shapes)
+    compiled = torch.compile(Table(), backend="aot_eager", fullgraph=True, dynamic=True)
+    for rows in (7, 8):
+        weight = torch.arange(3.0 * rows).view(rows, 3).requires_grad_()
+        want = Table()(weight, indices)
+        assert_same(program.module()(weight, indices).detach(), want.detach())
+        assert_same(*(torch.autograd.grad(y.sum(), weight) for y in (compiled(weight, indices), want)))
+
+
 @pytest.mark.parametrize(
     ("call", "good", "bad", "words"),
     (

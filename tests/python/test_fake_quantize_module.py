@@ -26,6 +26,8 @@ def test_fake_quantize_is_torch_aos(keywords):
         a.square().sum().backward(), b.square().sum().backward()
         assert torch.equal(x.grad, y.grad)
     assert_same(ours.scale, theirs.scale)
+    for name in ("ch_axis", "dtype", "is_dynamic", "is_per_channel", "qscheme", "quant_min", "quant_max"):
+        assert getattr(ours, name) == getattr(theirs, name), name
     theirs.disable_observer()
     other = FakeQuantize(**keywords, rounding="reciprocal")
     other.load_state_dict(theirs.state_dict())
@@ -160,6 +162,12 @@ def test_from_config():
     scale = x.abs().max() / 448
     want = isobit.fake_quantize_per_tensor_affine(x, scale, None, -448, 448, code_dtype=torch.float8_e4m3fn)
     assert_same(fake(x), want)
+    for bounds in ((0.5, 1.0), (None, 2.0), (40.0, None)):  # torchao's
+        fake = of(dtype=torch.float8_e4m3fn, granularity="per_token", hp_value_lb=bounds[0], hp_value_ub=bounds[1])
+        scale = x.abs().amax(-1, keepdim=True).clamp(*bounds) / 448
+        assert_same(fake.activation_post_process.choose(x)[0], scale)
+    assert "granularity=per_token," in repr(fake)
+    assert "per_channel_symmetric, granularity=per_channel(0)," in repr(of(dtype="int4", granularity="per_channel"))
     fake = of(dtype="uint2", granularity="per_channel", is_symmetric=False, is_dynamic=False)
     assert (fake.quant_min, fake.quant_max) == (0, 3)
     first = fake(x)
@@ -185,6 +193,8 @@ def test_from_config():
         ("zero_point_domain", {"group_size": 4, "zero_point_domain": "FLOAT"}),
         ("zero_point_precision is torch.bool", {"group_size": 4, "zero_point_precision": torch.bool}),
         ("is_dynamic=True", {"granularity": "per_token", "is_dynamic": False}),
+        ("want a symmetric scheme", {"group_size": 4, "is_symmetric": False, "hp_value_lb": 1.0}),
+        ("want 0 <= hp_value_lb <= hp_value_ub", {"group_size": 4, "hp_value_lb": 2.0, "hp_value_ub": 1.0}),
     ):
         with pytest.raises(ValueError, match=message):
             of(**{"dtype": "int4", **bad})
@@ -274,6 +284,7 @@ def test_range_learning():
     for message, bad in (
         ("is_dynamic is True; want False with range_learning", {"is_dynamic": True}),
         ("scale_precision is torch.bfloat16", {"scale_precision": torch.bfloat16}),
+        ("hp_value_ub is 1.0; want None", {"hp_value_ub": 1.0}),
         ("wants is_symmetric=False", {"dtype": torch.uint8}),
         ("tokens differ", {"group_size": None, "granularity": "per_token"}),
         ("wants shape", {"shape": None}),

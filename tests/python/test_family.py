@@ -5,6 +5,7 @@ import isobit
 import numpy as np
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from kit import FLOATS, NAMES, assert_same, draw, expect, layouts, spell, to_reference
 from reference.sums import stripe
 

@@ -402,6 +402,12 @@ def test_integers_carry_no_gradient():
     assert not isobit.choose_qparams_per_token(x, torch.int8)[0].requires_grad
 
 
+def test_float_codes_carry_a_gradient_to_the_input_alone():
+    x, scale, zero_point = (torch.tensor(v, requires_grad=True) for v in (0.7, 0.5, 1.0))
+    assert isobit.quantize_per_tensor(x, scale, zero_point, -8, 7, torch.float32).requires_grad
+    assert not isobit.quantize_per_tensor(x.detach(), scale, zero_point, -8, 7, torch.float32).requires_grad
+
+
 def test_lsq_trains():
     """A scale that starts far off finds a value with a lower error."""
     x = draw(4, 256, spread=1.0)

@@ -168,6 +168,39 @@ def test_hooks_of_fake_quantizers_run_and_change_no_bit(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
+    _, plain = layer_of(name)
+    plain(draw(5, 21))
+    layer, x, dy, seen = copy.deepcopy(plain), draw(5, 21), draw(5, 6, seed=1), []
+    fakes = [f for f in layer.children() if f is not None]
+    for fake in fakes:
+        fake.register_full_backward_hook(lambda m, dx, dy: seen.append((m, dx[0].shape, dy[0].shape)))
+        fake.register_full_backward_pre_hook(lambda m, dy: seen.append(m))
+
+    def gradients(f):
+        f.zero_grad()
+        leaf = x.clone().requires_grad_()
+        y = f(leaf)
+        y.backward(dy)
+        return [y.detach(), leaf.grad, *(p.grad for p in f.parameters())]
+
+    want = gradients(plain)
+    for _ in range(2):  # also beside forward hooks
+        assert_same(gradients(layer), want)
+        shapes = [(m, x.shape if m is layer.activation_fake_quantizer else layer.weight.shape) for m in fakes]
+        assert sorted(seen, key=str) == sorted([*fakes, *((m, shape, shape) for m, shape in shapes)], key=str)
+        seen.clear()
+        for fake in fakes:
+            fake.register_forward_hook(lambda m, args, y: None)
+    for fake in fakes:
+        fake.register_full_backward_hook(lambda m, dx, dy: (dx[0] * 2,))
+    doubled = gradients(torch.compile(layer, backend="aot_eager"))
+    if layer.weight_fake_quantizer is not None:
+        assert_same(layer.weight.grad, 2 * plain.weight.grad)
+    assert_same(doubled[1], want[1] * (1 + (layer.activation_fake_quantizer is not None)))
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_compiled(name):
     _, layer = layer_of(name)
     x = draw(4, 21)

@@ -8,13 +8,10 @@ from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightO
 from .histogram_observer import HistogramObserver
 from .learnable_fake_quantize import LearnableFakeQuantize
 from .linear import Linear, QuantizedLinear, ServedLinear
+from .moving_average_observer import MovingAverageMinMaxObserver
 from .mse_observer import MSEObserver
-from .observers import (
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    MovingAveragePerChannelMinMaxObserver,
-    PerChannelMinMaxObserver,
-)
+from .observers import MinMaxObserver
+from .per_channel_observers import MovingAveragePerChannelMinMaxObserver, PerChannelMinMaxObserver
 from .prepare import prepare
 from .served import ServedFakeQuantize, ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 from .spatial_transformer import SpatialTransformer

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .._explain import check_dense, check_floats
 from .._vmap import MOST_DIMS
+from ._buffers import FollowsData, has_value, version_of, write
 from ._hooks import has_forward_hooks, note
 from ._scheme import Scheme
 
@@ -25,11 +25,6 @@ class Partial(partial):  # type: ignore[type-arg]
 
     def with_args(self, **keywords: Any) -> Partial:
         return Partial(self, **keywords)
-
-
-def has_value(x: Tensor) -> bool:
-    """Whether x can be asked what it holds: a meta or fake tensor cannot, nor one of a torch.func transform."""
-    return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
 def leaf(kind: type[_Module]) -> type[_Module]:
@@ -85,80 +80,6 @@ def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
         raise TypeError(f"{owner}: input must be a Tensor, not {type(x).__name__}")
     if x.dim() == 0 or x.shape[-1] != features:
         raise ValueError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")
-
-
-def version_of(t: Tensor) -> int | None:
-    """How often a tensor was written, if torch counts."""
-    return None if torch.compiler.is_compiling() or t.is_inference() else t._version
-
-
-def write(t: Tensor, value: Tensor) -> None:
-    """Writes a tensor in place, also one that was made in inference mode."""
-    if not torch.compiler.is_compiling() and t.is_inference():
-        with torch.inference_mode():
-            t.copy_(value)
-    else:
-        t.copy_(value)
-
-
-def assign(module: torch.nn.Module, name: str, value: Tensor) -> None:
-    """Writes a parameter or a buffer in place; what torch.nn.utils.parametrize made of it through its right_inverse."""
-    now: Tensor = getattr(module, name)
-    by: Any = module._modules.get("parametrizations")
-    if by is None or name not in by:
-        write(now, value)
-        return
-    value, by = value.to(now.dtype), by[name]
-    if torch.compiler.is_compiling() and by.is_tensor:  # Dynamo does not take what setattr does then
-        for step in reversed(by):
-            value = step.right_inverse(value)
-        write(by.original, value)
-    else:
-        setattr(module, name, value)
-
-
-def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
-    """Writes a buffer in place, or anew where its shape or its type comes with the data."""
-    buffer, compiling = getattr(module, name), torch.compiler.is_compiling()
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    if not compiling and wrapped(value) and not wrapped(buffer):
-        owner = type(module).__name__
-        raise RuntimeError(
-            f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
-        )
-    if buffer.shape == value.shape and buffer.dtype == value.dtype:
-        assign(module, name, value)
-        return
-    fresh = value.detach().clone()  # not an alias: the next write is in place
-    if not compiling and fresh.is_inference():  # it is written when the mode it was computed in has ended
-        with torch.inference_mode(False):
-            fresh = torch.empty_like(fresh).copy_(fresh)
-    setattr(module, name, fresh)
-
-
-class FollowsData(torch.nn.Module):
-    """A module with buffers whose types come with the data: ``to(dtype)``, ``half()`` and their like leave them as
-    they are, so that a second conversion, or one before a state is loaded, makes no difference."""
-
-    types_of_data: tuple[str, ...] = ()
-
-    def reset_parameters(self) -> None:
-        """Forgets what was seen: called where ``to_empty`` gives a module that was on meta new memory, and to be called
-        where it gives another new memory, as of torch's modules."""
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        before = [(name, old) for name, old in self._buffers.items() if old is not None]
-        super()._apply(fn, recurse)
-        lost = False
-        for name, old in before:
-            new = self._buffers[name]
-            assert new is not None
-            lost |= old.is_meta and not new.is_meta
-            if name in self.types_of_data and new.dtype != old.dtype:
-                self._buffers[name] = old.to(new.device)
-        if lost:
-            self.reset_parameters()
-        return self
 
 
 class Parameters(NamedTuple):

@@ -28,6 +28,9 @@ class Grouping:
     name: str = "per_tensor"  # as in the names of isobit's functions
     where: int | tuple[int, ...] | None = None  # the axis, the group's size, the block's
 
+    def __str__(self) -> str:
+        return self.name if self.where is None else f"{self.name}({self.where})"
+
     @classmethod
     def of(cls, owner: str, axis: int | None, group_size: int | None, block_size: Sequence[int] | None) -> Grouping:
         """The grouping that one of the three names; with none, the whole tensor."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import BackwardHook
 
 _HOOKS = [f"_forward{kind}_hooks{which}" for kind in ("", "_pre") for which in ("", "_with_kwargs")]
 _notes = threading.local()
@@ -19,17 +21,28 @@ def keep_hooks(before: torch.nn.Module, after: torch.nn.Module) -> None:
 
 
 def has_forward_hooks(module: torch.nn.Module) -> bool:
-    """Whether a layer is to call the module for them. Backward hooks want a gradient to pass by its result."""
-    forward = module._forward_hooks or module._forward_pre_hooks
-    return bool(forward) and not (module._backward_hooks or module._backward_pre_hooks)
+    """Whether a layer is to call the module for them."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
+def backward_hook(module: torch.nn.Module) -> BackwardHook | None:
+    """What has a module's full backward hooks run, where a layer computes in its place: as in the module's own call,
+    its input and its result pass by it."""
+    if not (module._backward_hooks or module._backward_pre_hooks):
+        return None
+    full, _ = module._get_backward_hooks()
+    return BackwardHook(module, full, module._get_backward_pre_hooks())
 
 
 def call_with_notes(module: torch.nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Any] | None]:
-    """module(x), and what its forward noted."""
+    """module(x), without its backward hooks, and what its forward noted."""
+    backward = module._backward_hooks, module._backward_pre_hooks
+    module._backward_hooks, module._backward_pre_hooks = OrderedDict(), OrderedDict()
     _notes.taken, _notes.wanted = None, True
     try:
         return module(x), _notes.taken
     finally:
+        module._backward_hooks, module._backward_pre_hooks = backward
         _notes.taken, _notes.wanted = None, False
 
 

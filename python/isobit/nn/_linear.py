@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
+from torch.utils.hooks import BackwardHook
 
 from .._gradient import no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
 from .._transforms import wants_derivative
-from ..ops.matmul import as_matrix, linear, product, row_sums, weight_gradient
+from ..ops.linear import linear
+from ..ops.matmul import as_matrix, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
-from ._hooks import call_with_notes, has_forward_hooks
+from ._hooks import backward_hook, call_with_notes, has_forward_hooks
 from ._scheme import Scheme
 
 _BYTES = {torch.int8, torch.uint8, *PACKED}
@@ -34,6 +36,7 @@ class Operand(NamedTuple):
     scale: Tensor | None = None
     zero_point: Tensor | None = None
     grad_factor: float = 1.0
+    hook: BackwardHook | None = None  # what the values pass by
 
     @classmethod
     def of(cls, by: FakeQuantizer | None, tensor: Tensor) -> Operand:
@@ -41,19 +44,22 @@ class Operand(NamedTuple):
             return cls(tensor)
         if not by.is_faking():
             return cls(by(tensor))  # it may observe
+        hook = backward_hook(by)
+        passed = tensor if hook is None else hook.setup_input_hook((tensor,))[0]
         if not has_forward_hooks(by):
-            return cls(tensor, by.scheme, *by.parameters_for(tensor))
-        values, noted = call_with_notes(by, tensor)
+            return cls(passed, by.scheme, *by.parameters_for(tensor))._replace(hook=hook)
+        values, noted = call_with_notes(by, passed)
         if noted is None or noted[0] is not values:  # what a hook made of them
-            return cls(values)
+            return cls(values if hook is None else hook.setup_output_hook(values))
         _, x, parameters = noted
-        return cls(x, by.scheme, *parameters)
+        return cls(x, by.scheme, *parameters)._replace(hook=hook)
 
     def values(self) -> Tensor:
-        """What the codes stand for, with the gradient of fake_quantize."""
+        """What the codes stand for, with the gradient of fake_quantize. Asked for once, as its hooks run once."""
         if self.scheme is None or self.scale is None:
             return self.tensor
-        return self.scheme.fake_quantize(self.tensor, self.scale, self.zero_point, self.grad_factor)
+        values = self.scheme.fake_quantize(self.tensor, self.scale, self.zero_point, self.grad_factor)
+        return values if self.hook is None else self.hook.setup_output_hook(values)
 
     def widest(self) -> Operand:
         """The same codes, whose values and gradients are not rounded to 16 bits."""

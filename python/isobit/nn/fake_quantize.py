@@ -13,12 +13,14 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
-from ._fake_quantizer import FakeQuantizer, Parameters, has_value, set_buffer
+from ._buffers import has_value, set_buffer
+from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping
 from ._scheme import Scheme, code_type
 from ._states import resize_for_loading
 from .learnable_fake_quantize import LearnableFakeQuantize
-from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver, is_new
+from .moving_average_observer import MovingAverageMinMaxObserver
+from .observers import KNOWN, PER_CHANNEL, SYMMETRIC, MinMaxObserver, is_new
 
 
 def scheme_of(observer: Any) -> Scheme:
@@ -101,11 +103,15 @@ class FakeQuantize(FakeQuantizer):
     def from_config(cls, config: Any = None, *, shape: Sequence[int] | None = None, **keywords: Any) -> FakeQuantizer:
         """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
         by name or in a dict: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
-        zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric.
-        ``shape`` is that of what is quantized, where it is known.
+        zero_point_precision, is_dynamic, eps, hp_value_lb, hp_value_ub. Scales are isobit's: ``max|x| / quant_max``
+        where symmetric. ``shape`` is that of what is quantized, where it is known.
 
         With ``range_learning`` it is a LearnableFakeQuantize, which wants shape unless it is per tensor: scales, and
-        zero points where not symmetric, start at the range of the first batch and are learned by LSQ."""
+        zero points where not symmetric, start at the range of the first batch and are learned by LSQ.
+
+        ValueError for what there is not: a ``zero_point_domain`` of FLOAT, as of tinygemm's int4 weights, whose zero
+        point is a value, not a code, so that 0 may have none; and learned ranges per token, of which there would
+        be as many as a batch has."""
         fields = torchao_config.fields_of(config, **keywords)
         if fields["range_learning"]:
             return LearnableFakeQuantize(**torchao_config.learned(fields, shape))
@@ -141,8 +147,13 @@ class FakeQuantize(FakeQuantizer):
         return qscheme
 
     @property
+    def is_per_channel(self) -> bool:
+        return self.qscheme in PER_CHANNEL
+
+    @property
     def ch_axis(self) -> int:
-        return int(getattr(self.activation_post_process, "ch_axis", -1))
+        """The axis of channels; -1 where there are none, as in torch.ao's."""
+        return int(self.activation_post_process.ch_axis) if self.is_per_channel else -1
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's scale and zero point, as the module keeps them."""

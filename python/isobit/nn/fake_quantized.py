@@ -30,9 +30,9 @@ class FakeQuantizedLinear(torch.nn.Linear):
 
     ``activation_fake_quantizer`` and ``weight_fake_quantizer`` are LearnableFakeQuantize or FakeQuantize
     modules, or None for a side that is not quantized. The layer asks them for scale and zero point
-    (``parameters_for``), and calls them only where they have forward hooks: those see the values, and change no bit
-    unless they return others. Their backward hooks do not run, nor forward hooks beside those; in serving the weight's
-    do not. They decide the product:
+    (``parameters_for``), and calls them only where they have forward hooks: those see the values, full backward hooks
+    their gradients (float32 beside 16-bit layers), and change no bit unless they return others. In serving the weight's
+    do not run. They decide the product:
     - int8 codes with zero points of 0, one scale for the input or one a token, and one for the weight or
       one a row: isobit.quantized_linear_codes, exact integers;
     - other codes of 4 or 8 bits, a scale for the weight, a row, or a group along a row:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ._fake_quantizer import write
+from ._buffers import write
 from ._grouping import Grouping
 from ._scheme import quotient
 from .observers import EPS, MinMaxObserver

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import is_empty, is_watched
-from ._fake_quantizer import FakeQuantizer, Parameters, assign, has_value, is_exporting, version_of, write
+from ._buffers import assign, has_value, version_of, write
+from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type, quotient
 

@@ -11,10 +11,11 @@ from .._explain import check_dense
 from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
-from ..ops.matmul import linear
+from ..ops.linear import linear
 from ..ops.qparams import quantize_per_token_dynamic
 from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
-from ._fake_quantizer import FollowsData, check_features, leaf
+from ._buffers import FollowsData
+from ._fake_quantizer import check_features, leaf
 from ._linear import straight_through
 from ._states import refuse_other_codes
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from .._explain import check_kinds
 from .._transforms import is_empty
-from .observers import EPS, MovingAverageMinMaxObserver
+from .moving_average_observer import MovingAverageMinMaxObserver
+from .observers import EPS
 
 
 class MSEObserver(MovingAverageMinMaxObserver):

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from .._explain import FLOATS, check_kinds
 from .._transforms import is_empty, is_recomputed
-from ._fake_quantizer import FollowsData, Partial, check_input, has_value, leaf, set_buffer, taken_for
+from ._buffers import FollowsData, has_value, set_buffer
+from ._fake_quantizer import Partial, check_input, leaf, taken_for
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type
 from ._states import resize_for_loading
@@ -43,11 +44,13 @@ class MinMaxObserver(FollowsData):
     ``block_size`` for one for each block. With ``shape``, that of what it will see, their number is known before
     the first batch, as torch.distributed.checkpoint.load and swa_utils.AveragedModel want it, and another is an
     error, of a batch and of a state. Scales are rounded to
-    ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``is_dynamic`` is kept for torch.ao's
+    ``scale_dtype`` if there is one; ``rounding`` is fake_quantize's. ``hp_value_lb`` and ``hp_value_ub`` bound the
+    ``max|x|`` that a symmetric scale is chosen from, as torchao's. ``is_dynamic`` is kept for torch.ao's
     LearnableFakeQuantize, which asks for it.
 
     ``forward(x)`` observes x, of any float dtype, and answers it; where torch.utils.checkpoint runs a forward
-    again, it only answers it. ``calculate_qparams()`` answers scale and zero point: what isobit's
+    again, it only answers it (but in a compiled module within an eager checkpoint, which does not know: compile the
+    module that checkpoints). ``calculate_qparams()`` answers scale and zero point: what isobit's
     choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric (torch.ao: ``max|x| /
     ((quant_max - quant_min) / 2)``), with a scale of at least ``eps``; a range of nothing but 0 has the scale
     1. A NaN makes the scale NaN until ``reset_min_max_vals()``. min_val and max_val, and so the results, do not
@@ -77,12 +80,15 @@ class MinMaxObserver(FollowsData):
         grouping: Grouping | None = None,
         scale_dtype: torch.dtype | None = None,
         rounding: str = "nearest",
+        hp_value_lb: float | None = None,
+        hp_value_ub: float | None = None,
     ) -> None:
         super().__init__()
         owner = type(self).__name__
         check_kinds(owner, "b", reduce_range=reduce_range, is_dynamic=is_dynamic)
         check_kinds(owner, "i?", quant_min=quant_min, quant_max=quant_max)
         check_kinds(owner, "i", ch_axis=ch_axis)
+        check_kinds(owner, "f?", hp_value_lb=hp_value_lb, hp_value_ub=hp_value_ub)
         check_shape(owner, shape)
         check_options(owner, eps, rounding)
         if scale_dtype is not None and scale_dtype not in FLOATS:
@@ -108,6 +114,7 @@ class MinMaxObserver(FollowsData):
             eps,
             scale_dtype,
             rounding,
+            (hp_value_lb, hp_value_ub),
         ).check(owner, low, high)
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
         self.register_buffer("min_val", torch.empty(0, device=device))
@@ -176,8 +183,7 @@ class MinMaxObserver(FollowsData):
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(self, x)
-        # Hooks that show it gradients run within backward passes, too, but without grad mode.
-        if not (is_recomputed() and torch.is_grad_enabled()):
+        if not is_recomputed():
             self._observe(x)
         return x
 
@@ -237,77 +243,5 @@ class MinMaxObserver(FollowsData):
 
     def extra_repr(self) -> str:
         s = self.scheme
-        return f"dtype={self.dtype}, qscheme={self.qscheme}, quant_min={s.quant_min}, quant_max={s.quant_max}"
-
-
-class MovingAverageMinMaxObserver(MinMaxObserver):
-    """As MinMaxObserver, with a range that moves toward that of each batch by ``averaging_constant``:
-    ``min_val + averaging_constant * (low - min_val)``, each step rounded. The first batch sets it."""
-
-    def __init__(
-        self,
-        averaging_constant: float = 0.01,
-        dtype: torch.dtype = torch.quint8,
-        qscheme: torch.qscheme = torch.per_tensor_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        eps: float = EPS,
-        is_dynamic: bool = False,
-        **keywords: Any,
-    ) -> None:
-        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **keywords)
-        check_kinds(type(self).__name__, "f", averaging_constant=averaging_constant)
-        if not 0 <= averaging_constant <= 1:
-            raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
-        self.averaging_constant = averaging_constant
-
-    def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        c, least, most = self.averaging_constant, self.min_val, self.max_val
-        if c == 0:  # not even by an infinity, which times 0 is a NaN
-            return least, most
-        return least + c * (low - least), most + c * (high - most)
-
-
-class PerChannelMinMaxObserver(MinMaxObserver):
-    """MinMaxObserver with torch.ao's order of arguments for channels: ``ch_axis`` comes first."""
-
-    _version = 3  # of states; in an older one torch.ao's class looks for min_vals
-
-    def __init__(
-        self,
-        ch_axis: int = 0,
-        dtype: torch.dtype = torch.quint8,
-        qscheme: torch.qscheme = torch.per_channel_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        factory_kwargs: dict[str, Any] | None = None,
-        eps: float = EPS,
-        is_dynamic: bool = False,
-        **keywords: Any,
-    ) -> None:
-        bounds = reduce_range, quant_min, quant_max
-        super().__init__(dtype, qscheme, *bounds, factory_kwargs, eps, is_dynamic, ch_axis=ch_axis, **keywords)
-
-
-class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
-    """MovingAverageMinMaxObserver with torch.ao's order of arguments for channels."""
-
-    _version = PerChannelMinMaxObserver._version
-
-    def __init__(
-        self,
-        averaging_constant: float = 0.01,
-        ch_axis: int = 0,
-        dtype: torch.dtype = torch.quint8,
-        qscheme: torch.qscheme = torch.per_channel_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        eps: float = EPS,
-        is_dynamic: bool = False,
-        **keywords: Any,
-    ) -> None:
-        bounds = reduce_range, quant_min, quant_max
-        super().__init__(averaging_constant, dtype, qscheme, *bounds, eps, is_dynamic, ch_axis=ch_axis, **keywords)
+        kind = f"dtype={self.dtype}, qscheme={self.qscheme}, granularity={s.grouping}"
+        return f"{kind}, quant_min={s.quant_min}, quant_max={s.quant_max}"

@@ -10,14 +10,8 @@ from torch import Tensor
 from .._explain import check_dense
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
-from ._fake_quantizer import (
-    FakeQuantizer,
-    FollowsData,
-    Parameters,
-    check_features,
-    is_exporting,
-    leaf,
-)
+from ._buffers import FollowsData
+from ._fake_quantizer import FakeQuantizer, Parameters, check_features, is_exporting, leaf
 from ._hooks import keep_hooks
 from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._scheme import Scheme, code_type

@@ -12,7 +12,8 @@ from torch import Tensor
 from ._fake_quantizer import check_module
 from .fake_quantize import FakeQuantize
 from .histogram_observer import HistogramObserver
-from .observers import MinMaxObserver, MovingAverageMinMaxObserver
+from .moving_average_observer import MovingAverageMinMaxObserver
+from .observers import MinMaxObserver
 
 
 @torch.no_grad()

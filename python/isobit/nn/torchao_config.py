@@ -10,7 +10,8 @@ import torch
 from .._explain import FLOATS, check_kinds
 from ._grouping import Grouping
 from ._scheme import code_type
-from .observers import MinMaxObserver, MovingAverageMinMaxObserver
+from .moving_average_observer import MovingAverageMinMaxObserver
+from .observers import MinMaxObserver
 
 # torchao's fields, and what they are where they are not given.
 _DEFAULTS: dict[str, Any] = {
@@ -71,15 +72,12 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     check_kinds("from_config", "b", is_dynamic=fields["is_dynamic"], range_learning=fields["range_learning"])
     check_kinds("from_config", "b?", is_symmetric=fields["is_symmetric"])
     check_kinds("from_config", "f?", eps=fields["eps"])
-    for name in ("hp_value_lb", "hp_value_ub"):
-        if fields[name] is not None:
-            raise ValueError(f"from_config: {name} is {fields[name]}; want None")
     precision = fields["zero_point_precision"]
     if precision not in _ZERO_POINTS:
         raise ValueError(f"from_config: zero_point_precision is {precision}; want torch.int32")
     domain = fields["zero_point_domain"]
     if domain is not None and getattr(domain, "name", str(domain)).upper() not in ("INT", "NONE"):
-        raise ValueError(f"from_config: zero_point_domain is {domain}; want INT")
+        raise ValueError(f"from_config: zero_point_domain is {domain}; want INT, zero points that are codes")
     if domain is not None and getattr(domain, "name", str(domain)).upper() == "NONE" and not _symmetric(fields):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT where it is not symmetric")
     return fields
@@ -88,18 +86,23 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
 def observed(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
     """FakeQuantize's arguments."""
     kept, _, _ = code_type("from_config", fields["dtype"])
-    symmetric = _symmetric(fields)
+    symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
     dynamic = fields["is_dynamic"]
+    axes = torch.per_channel_symmetric if symmetric else torch.per_channel_affine
+    whole = torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine
     return {
         # torchao's static parameters are those of the first batch: an average that never moves
         "observer": MinMaxObserver if dynamic else MovingAverageMinMaxObserver.with_args(averaging_constant=0.0),
         "is_dynamic": dynamic,
         "dtype": kept if kept.is_floating_point else fields["dtype"],
-        "qscheme": torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine,
-        "grouping": _grouping(fields["granularity"], fields["group_size"]),
+        "qscheme": axes if grouping.name == "per_channel" else whole,
+        "ch_axis": grouping.where if grouping.name == "per_channel" else 0,
+        "grouping": grouping,
         "shape": None if dynamic else shape,
         "eps": fields["eps"] or 0.0,
         "scale_dtype": fields["scale_precision"],
+        "hp_value_lb": fields["hp_value_lb"],
+        "hp_value_ub": fields["hp_value_ub"],
     }
 
 
@@ -107,7 +110,8 @@ def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, An
     """LearnableFakeQuantize's arguments: what range_learning asks for. A range starts at the first batch's."""
     kept, low, high = code_type("from_config", fields["dtype"])
     symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
-    for name, want in (("is_dynamic", False), ("scale_precision", torch.float32)):
+    wanted = (("is_dynamic", False), ("scale_precision", torch.float32), ("hp_value_lb", None), ("hp_value_ub", None))
+    for name, want in wanted:
         if fields[name] != want:
             raise ValueError(f"from_config: {name} is {fields[name]}; want {want} with range_learning")
     if symmetric and low == 0:

@@ -17,7 +17,7 @@ from .._transforms import has_tangent, wants_gradient
 from .._vmap import MOST_DIMS, Dims, front, register
 
 _FORWARD = Op(
-    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+    "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
     "bool sparse=False) -> Tensor",
     "embedding",
     "weight[] indices[]",
@@ -25,7 +25,7 @@ _FORWARD = Op(
     "y = indices weight[1:] : weight",
 )
 _BACKWARD = Op(
-    "embedding_backward(Tensor grad_output, Tensor indices, SymInt num_weights, int padding_idx=-1, "
+    "embedding_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx=-1, "
     "bool scale_grad_by_freq=False) -> Tensor",
     "embedding_backward",
     "grad_output[] indices[]",

@@ -13,7 +13,7 @@ from .._op import Op
 from .._vmap import register
 from .embedding import _coalesced, _distinct, _row, renorm_before
 
-_BAGS = "int padding_idx=-1, bool include_last_offset=False"
+_BAGS = "SymInt padding_idx=-1, bool include_last_offset=False"
 _FORWARD = Op(
     "embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt bags, "
     f"str mode='mean', {_BAGS}, bool scale_grad_by_freq=False, bool sparse=False, bool want_chosen=False) "

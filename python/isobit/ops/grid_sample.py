@@ -205,7 +205,8 @@ def grid_sample(
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
     16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or
     infinite reads nothing (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around
-    it)."""
+    it). Where both require a gradient both are computed, also if ``torch.autograd.grad`` is asked for one: detach the
+    other."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
@@ -284,7 +285,8 @@ def affine_grid(
     """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample; of volumes [N, D, H, W, 3]
     from [N, 3, 4]. ``size`` is that of the samples, [N, C, H, W] or [N, C, D, H, W].
 
-    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given. Within autocast the grid has
+    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given, and extents may be 0, which
+    torch refuses. Within autocast the grid has
     theta's type, too: 8 bits would place pixels of a large image wrongly."""
     check_dense("affine_grid", theta=theta)
     if is_traced():  # where extents are tensors

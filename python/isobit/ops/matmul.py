@@ -1,4 +1,4 @@
-"""matmul and linear: products of float matrices, whose every element is one chain of fused steps."""
+"""matmul: products of float matrices, whose every element is one chain of fused steps."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
     return rounded(_OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None)[0], dtype)
 
 
-def product(input: Tensor, other: Tensor) -> Tensor:
-    """The product of two matrices, or of each pair of some."""
-    return _OP.with_gradient(input, other, None)
+def product(input: Tensor, other: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The product of two matrices, or of each pair of some, and a bias."""
+    return _OP.with_gradient(input, other, bias)
 
 
 def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
@@ -99,7 +99,7 @@ def is_eager() -> bool:
     return not is_dynamo_compiling() and not is_traced()
 
 
-def _plain(input: Any, other: Any) -> bool:
+def are_plain(input: Any, other: Any) -> bool:
     """Whether these are of the same floats, which nothing converts, so that the direct call may take them."""
     return (
         is_eager()
@@ -111,7 +111,7 @@ def _plain(input: Any, other: Any) -> bool:
     )
 
 
-def _attempt(call: Callable[..., Any], *args: Any) -> Any:
+def attempt(call: Callable[..., Any], *args: Any) -> Any:
     """The call; NotImplemented where what follows it has to say why not, in its own words."""
     try:
         return call(*args)
@@ -125,11 +125,11 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     whole = input.dim() == 2
     if not whole and (input.dim() == 0 or torch.is_grad_enabled()):
         return NotImplemented
-    y = _attempt(op.fast, as_matrix(input), *rest)
+    y = attempt(op.fast, as_matrix(input), *rest)
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
-def _of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
+def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
     """The direct call of two matrices, which others would delay: `fast` finds most of what speaks against it."""
     if (
         is_dynamo_compiling()
@@ -148,13 +148,13 @@ def _of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> A
         return NotImplemented
 
 
-def _of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+def of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
     """As `direct`; if input is a matrix, with its gradient."""
     y = direct(_OP, input, other, bias)
-    return _attempt(_OP.apply, input, other, bias) if y is NotImplemented and input.dim() == 2 else y
+    return attempt(_OP.apply, input, other, bias) if y is NotImplemented and input.dim() == 2 else y
 
 
-def _check(op: str, **named: Tensor) -> None:
+def check_alike(op: str, **named: Tensor) -> None:
     (first, x), (second, y) = named.items()
     check_device(op, second, y, first, x.device)
     check_floats(op, **{first: x})
@@ -170,21 +170,21 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     16-bit types: the same bits for every shape around it, on every machine. Both are of one float dtype, which is
     the result's, too (within autocast, and without ``out``: autocast's). ``out`` takes a copy of the result. The
     gradients are such products, too, of a broadcast matrix one over all the matrices that it met."""
-    if out is None and (y := _of_matrices(input, other, None, False)) is not NotImplemented:
+    if out is None and (y := of_matrices(input, other, None, False)) is not NotImplemented:
         return y
-    if out is None and _plain(input, other):
+    if out is None and are_plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
-            y = _of_rows(input, other, None)
+            y = of_rows(input, other, None)
         elif input.dim() == other.dim() == 3:
-            y = _attempt(_OP.fast, input, other, None)
+            y = attempt(_OP.fast, input, other, None)
         if y is not NotImplemented:
             return y
     check_dense("matmul", input=input, other=other)
     if out is not None:
         return copy_out("matmul", out, matmul, input, other)
     input, other = narrowed(input, other)
-    _check("matmul", input=input, other=other)
+    check_alike("matmul", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
         name, t = ("input", input) if input.dim() == 0 else ("other", other)
         raise ValueError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
@@ -272,41 +272,3 @@ def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
         right.reshape(*right.shape[: len(kept)], inner, right.shape[-1]),
     )
     return y.reshape(shape)
-
-
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N];
-    [..., N] in input's dtype, which is weight's, too.
-
-    Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
-    copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
-    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``."""
-    if out is None and (y := _of_matrices(input, weight, bias, True)) is not NotImplemented:
-        return y
-    if out is None and _plain(input, weight) and weight.dim() == 2:
-        turned = _attempt(weight.t)
-        y = NotImplemented if turned is NotImplemented else _of_rows(input, turned, bias)
-        if y is not NotImplemented:
-            return y
-    if bias is None:
-        check_dense("linear", input=input, weight=weight)
-    else:
-        check_dense("linear", input=input, weight=weight, bias=bias)
-    if out is not None:
-        return copy_out("linear", out, linear, input, weight, bias)
-    input, weight, bias = narrowed(input, weight, bias)
-    _check("linear", input=input, weight=weight)
-    if input.dim() == 0:
-        raise ValueError("linear: input has shape []; want [..., K]")
-    if weight.dim() not in (1, 2) or weight.shape[-1] != input.shape[-1]:
-        k = input.shape[-1]
-        raise ValueError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
-    matrix = weight if weight.dim() == 2 else weight[None]
-    if bias is not None:
-        check_device("linear", "bias", bias, "input", input.device)
-        check_floats("linear", bias=bias)
-        if bias.shape != weight.shape[:-1]:
-            raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:-1])}")
-    row = bias if bias is None or bias.dim() == 1 else bias.reshape(1)
-    y = _OP.with_gradient(as_matrix(input), matrix.t(), row)
-    return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors

@@ -67,11 +67,9 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
-    if carries and out is None:
-        return op.apply(*args)
-    call = op if out is None else partial(write_out, op, out)
-    # Integers and 8-bit floats carry no gradient.
-    detached = (a.detach() if isinstance(a, Tensor) and not carries else a for a in args)
+    call = op.apply if carries and out is None else op if out is None else partial(write_out, op, out)
+    # Float codes carry a gradient to the input alone, integers and 8-bit floats none.
+    detached = (a.detach() if isinstance(a, Tensor) and i >= carries else a for i, a in enumerate(args))
     if is_dynamo_compiling():  # which has the words of the op's fake
         return call(*detached)
     try:
@@ -95,7 +93,7 @@ def quantize_per_tensor(
     """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)`` of floats, in input's shape.
 
     As ``torch.ops.quantized_decomposed.quantize_per_tensor``. The result is of ``dtype``. With a float one the codes
-    are floats that carry the straight-through gradient to ``input``. Integer codes are int8, uint8, int16,
+    are floats that carry the straight-through gradient to ``input`` alone. Integer codes are int8, uint8, int16,
     uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
     first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead

@@ -1,0 +1,33 @@
+"""Numbers of Python and of numpy that stand for tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ._explain import is_numpy_number, spell
+from ._signature import NUMBER_AS_FLOAT
+
+
+def as_kept(named: str, kind: int, value: Any) -> Any:
+    """A number as the tensor for it holds it, a float where its kind says so; what is no number as it is."""
+    number = _of_numpy(named, value) if is_numpy_number(value) else value
+    if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
+        try:
+            return float(number)
+        except OverflowError:
+            raise ValueError(f"{named} is an int of {number.bit_length()} bits; want a float64") from None
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{named} is {spell(number)}; want an int64")
+    return number
+
+
+def _of_numpy(named: str, value: Any) -> int | float:
+    """As Python's: a long double may be beyond that."""
+    number = value.item()
+    if isinstance(number, (int, float)):
+        return number
+    kept = float(number)
+    if math.isinf(kept) and number != kept:
+        raise ValueError(f"{named} is {number!s}; want a float64")
+    return kept

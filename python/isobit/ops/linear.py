@@ -1,0 +1,59 @@
+"""linear: the product of a float linear layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._autocast import narrowed
+from .._explain import check_dense, check_device, check_floats
+from .._gradient import widest
+from .._out import copy_out
+from .matmul import are_plain, as_matrix, attempt, check_alike, of_matrices, of_rows, product
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N],
+    or one element for all; [..., N] in input's dtype, which is weight's, too.
+
+    Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
+    copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
+    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``."""
+    if out is None and (y := of_matrices(input, weight, bias, True)) is not NotImplemented:
+        return y
+    if out is None and are_plain(input, weight) and weight.dim() == 2:
+        turned = attempt(weight.t)
+        y = NotImplemented if turned is NotImplemented else of_rows(input, turned, bias)
+        if y is not NotImplemented:
+            return y
+    if bias is None:
+        check_dense("linear", input=input, weight=weight)
+    else:
+        check_dense("linear", input=input, weight=weight, bias=bias)
+    if out is not None:
+        return copy_out("linear", out, linear, input, weight, bias)
+    input, weight, bias = narrowed(input, weight, bias)
+    check_alike("linear", input=input, weight=weight)
+    if input.dim() == 0:
+        raise ValueError("linear: input has shape []; want [..., K]")
+    if weight.dim() not in (1, 2) or weight.shape[-1] != input.shape[-1]:
+        k = input.shape[-1]
+        raise ValueError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
+    matrix = weight if weight.dim() == 2 else weight[None]
+    if bias is not None:
+        check_device("linear", "bias", bias, "input", input.device)
+        check_floats("linear", bias=bias)
+        bias = _row(bias, weight)
+    y = product(as_matrix(input), matrix.t(), bias)
+    return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
+
+
+def _row(bias: Tensor, weight: Tensor) -> Tensor:
+    """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order."""
+    if bias.shape == weight.shape[:-1]:
+        return bias.reshape(-1)
+    if weight.dim() == 1 or bias.shape not in ((), (1,)):
+        want = f"{list(weight.shape[:-1])}{', [1] or []' if weight.dim() == 2 else ''}"
+        raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {want}")
+    wide = widest(bias.to(torch.promote_types(bias.dtype, weight.dtype)))  # its gradient is rounded at the end
+    return product(wide.reshape(1, 1), wide.new_ones(1, weight.shape[0]))[0]
