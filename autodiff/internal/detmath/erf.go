@@ -9,6 +9,8 @@ const (
 	erfWidth  = 0.25
 	erfEnd    = 6.0 // erf(6) is 1 in float64
 	erfDegree = 14
+	erfFactor = 2 / math.SqrtPi
+	erfTiny   = 1e-9
 	erfNear   = 0.125 // below it Erf has a series of its own, for relative accuracy
 )
 
@@ -56,10 +58,10 @@ func Erf(x float64) float64 {
 	switch {
 	case a != a:
 		return x
-	case a < 1e-9:
-		return 2 / math.SqrtPi * x
+	case a < erfTiny:
+		return erfFactor * x
 	case a < erfNear:
-		return 2 / math.SqrtPi * x * erfSeries(float64(a*a))
+		return erfFactor * x * erfSeries(float64(a*a))
 	case a >= erfEnd:
 		return math.Copysign(1, x)
 	}

@@ -44,19 +44,25 @@ func GeluGradRow[T float32 | float64](z, g, x []T) {
 	}
 }
 
-// erfs writes Erf of the first n numbers: those with a polynomial of their own together.
+// erfs writes Erf of the first n numbers, by what computes it.
 func erfs(y, x *numbers, n int) {
-	var polynomials [block + 1]uint8
-	count, low, high := 0, math.Float64bits(erfNear), math.Float64bits(erfEnd)
+	var near, far [block + 1]uint8
+	nears, fars, tiny, end, limit := 0, 0, math.Float64bits(erfTiny), math.Float64bits(erfEnd), math.Float64bits(erfNear)
 	for i, v := range x[:n] {
 		a := math.Float64bits(math.Abs(v))
-		polynomials[count] = uint8(i)
-		count += int((a - high) >> 63 &^ ((a - low) >> 63)) // without a branch, which nothing foresees
-		if a < low || a >= high {
+		if a-tiny >= end-tiny {
 			y[i] = Erf(v)
+			continue
 		}
+		near[nears], far[fars] = uint8(i), uint8(i)
+		isNear := int((a - limit) >> 63) // without a branch, which nothing foresees
+		nears, fars = nears+isNear, fars+1-isNear
 	}
-	at := polynomials[:count]
+	for _, i := range near[:nears] {
+		v := x[i%block]
+		y[i%block] = erfFactor * v * erfSeries(float64(v*v))
+	}
+	at := far[:fars]
 	for ; len(at) >= 4; at = at[4:] {
 		i, j, k, l := at[0]%block, at[1]%block, at[2]%block, at[3]%block
 		a, p := erfPart(x[i])
@@ -67,7 +73,7 @@ func erfs(y, x *numbers, n int) {
 		y[i], y[j], y[k], y[l] = math.Copysign(a, x[i]), math.Copysign(b, x[j]), math.Copysign(c, x[k]), math.Copysign(d, x[l])
 	}
 	for _, i := range at {
-		y[i] = Erf(x[i])
+		y[i%block] = Erf(x[i%block])
 	}
 }
 
