@@ -18,7 +18,7 @@ const (
 	// rowsPerBag is up to how many rows for each bag sums apart take less time; narrow rows are more,
 	// of so many sums.
 	rowsPerBag = 4
-	sumsPerBag = 240
+	sumsPerBag = 128
 	// chosenMost is how many bytes of sums there may be apart from the gradient.
 	chosenMost = 64 << 20
 )
