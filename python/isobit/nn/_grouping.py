@@ -97,7 +97,7 @@ class Grouping:
         """The smallest and the largest element of each block, float32 or wider, never -0. They are exact, so
         that the order torch looks in does not matter. Of nothing they are inf and -inf."""
         kind = torch.promote_types(x.dtype, torch.float32)
-        if self.name == "per_tensor" and x.is_contiguous() and is_plain(x) and x.numel():
+        if self.name == "per_tensor" and is_plain(x) and x.is_contiguous() and x.numel():
             low, high = torch.aminmax(x)
             return low.to(kind) + 0.0, high.to(kind) + 0.0
         shape = self.parameter_shape(x.shape)
