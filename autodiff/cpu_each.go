@@ -78,10 +78,18 @@ func clampGrad[T kernel.Float](k *call) error {
 	return nil
 }
 
-func geluGrad[T kernel.Float](z, g, x []T) {
-	for i := range z {
-		z[i] = T(float64(g[i]) * detmath.GeluGrad(float64(x[i])))
-	}
+const geluCost = 8 // elements that are added, in the time of one
+
+func gelu[T kernel.Float](k *call) error {
+	z, x := elements[T](k.out[0]), elements[T](k.in[0])
+	k.t.For(len(z), geluCost, 64, func(lo, hi int) { detmath.GeluRow(z[lo:hi], x[lo:hi]) })
+	return nil
+}
+
+func geluGrad[T kernel.Float](k *call) error {
+	z, g, x := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1])
+	k.t.For(len(z), geluCost, 64, func(lo, hi int) { detmath.GeluGradRow(z[lo:hi], g[lo:hi], x[lo:hi]) })
+	return nil
 }
 
 func random(f32 func(kernel.Threads, []float32, uint64, float64, float64), f64 func(kernel.Threads, []float64, uint64, float64, float64)) loop {

@@ -43,7 +43,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpSigmoid:     mapped(16, kernel.Sigmoid[float32], kernel.Sigmoid[float64]),
 	OpRelu:        byFloat(rows1(kernel.Relu[float32]), rows1(kernel.Relu[float64])),
 	OpErf:         in64(16, detmath.Erf),
-	OpGelu:        in64(16, detmath.Gelu),
+	OpGelu:        byFloat(gelu[float32], gelu[float64]),
 	OpFloor:       in64(2, math.Floor),
 	OpCeil:        in64(2, math.Ceil),
 	OpRound:       in64(2, math.RoundToEven),
@@ -52,7 +52,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpReluGrad:    byFloat(rows2(kernel.ReluGrad[float32]), rows2(kernel.ReluGrad[float64])),
 	OpTanhGrad:    byFloat(rows2(kernel.TanhGrad[float32]), rows2(kernel.TanhGrad[float64])),
 	OpSigmoidGrad: byFloat(rows2(kernel.SigmoidGrad[float32]), rows2(kernel.SigmoidGrad[float64])),
-	OpGeluGrad:    byFloat(rows2(geluGrad[float32]), rows2(geluGrad[float64])),
+	OpGeluGrad:    byFloat(geluGrad[float32], geluGrad[float64]),
 	OpClampGrad:   byFloat(clampGrad[float32], clampGrad[float64]),
 
 	OpSoftmax:        byFloat(along1(kernel.Softmax[float32]), along1(kernel.Softmax[float64])),

@@ -15,7 +15,7 @@ type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row
 	Width  int     // columns
-	Slots  []int32 // by row: the number of its slot, or -1; nil where no row has one
+	Slots  []int32 // by row: the number of its slot, from 1 on, or 0; nil where no row has one
 	Rows   []int64 // by slot
 	Sums   []C     // by slot and column
 	Counts []uint16
@@ -51,11 +51,11 @@ func (s *ChosenSums[C]) Add(rows []int64, dy []C) {
 		if row < 0 {
 			continue
 		}
-		if s.Slots == nil || s.Slots[row] < 0 {
+		if s.Slots == nil || s.Slots[row] == 0 {
 			*(*C)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) += dy[i]
 			continue
 		}
-		at := int(s.Slots[row])*s.Width + i
+		at := int(s.Slots[row]-1)*s.Width + i
 		if s.Counts[at] == ChunkSize {
 			s.Full = append(s.Full, ChosenChunk[C]{int64(at), s.Sums[at]})
 			s.Sums[at], s.Counts[at] = 0, 0

@@ -35,7 +35,7 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 			s.storeTouched(out, func(s *GridScatter[float32]) { k.storeSums(t, s, out, scratch) })
 		}
 	}
-	return GridScatterKernel[float32]{start, add, store}
+	return GridScatterKernel[float32]{start, add, store, func(b *GridBlock) { addFew[float32](k, b) }}
 }
 
 // storeSums stores sums of a pixel's channels that lie side by side.
@@ -63,7 +63,7 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 	store := func(s *GridScatter[float64], out Image, scratch *Scratch) {
 		s.storeTouched(out, func(s *GridScatter[float64]) { s.storeRuns(t, out, scratch) })
 	}
-	return GridScatterKernel[float64]{start, add, store}
+	return GridScatterKernel[float64]{start, add, store, func(b *GridBlock) { addFew[float64](k, b) }}
 }
 
 // tile is the side of the squares that are transposed.

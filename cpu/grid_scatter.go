@@ -105,11 +105,13 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 // g * w to every tap's pixel, for the positions of one block: in the order of
 // positions, then taps; GradOutput's rows start at the scatter's first channel.
 // Store writes the finished sums to the image's gradient, which Start was told,
-// too; the band is of whole rows.
+// too; the band is of whole rows. Few, where there is one, does all
+// of it if TakesFew: it makes the gradients, b.Input, of the images that a block has all positions of.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
+	Few   func(b *GridBlock)
 }
 
 // The rows of scatters, by compute type.
@@ -119,7 +121,7 @@ var (
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {
-	return GridScatterKernel[C]{(*GridScatter[C]).start, (*GridScatter[C]).add, (*GridScatter[C]).store}
+	return GridScatterKernel[C]{(*GridScatter[C]).start, (*GridScatter[C]).add, (*GridScatter[C]).store, nil}
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {

@@ -101,35 +101,41 @@ func (s *chosenSums) lists(c *call) (slots []int32, rows []int64) {
 
 // assign gives slots to rows that may have more contributions than a chunk, or to all that have some.
 func (s *chosenSums) assign(c *call) {
+	b := s.bags(c)
 	slots, rows := s.lists(c)
 	clear(slots)
-	s.countNamed(c, slots)
-	least, used := int32(cpu.ChunkSize+1), 0
+	used := 0
 	if s.everyRow {
-		least = 1
-	}
-	for row, named := range slots {
-		slots[row] = -1
-		if named >= least {
-			slots[row], rows[used] = int32(used), int64(row)
-			used++
+		s.eachNamed(c, func(named []int64) {
+			for _, row := range named {
+				if b.keeps(row) && slots[row] == 0 {
+					rows[used], used = row, used+1
+					slots[row] = int32(used)
+				}
+			}
+		})
+	} else {
+		s.eachNamed(c, func(named []int64) {
+			for _, row := range named {
+				if b.keeps(row) {
+					slots[row]++
+				}
+			}
+		})
+		for row, named := range slots {
+			if slots[row] = 0; named > cpu.ChunkSize {
+				rows[used], used = int64(row), used+1
+				slots[row] = int32(used)
+			}
 		}
 	}
 	c.rowSums.order = rows[:used]
 }
 
-// countNamed counts how often rows are named: by all indices or by those that were chosen, whichever
-// are fewer.
-func (s *chosenSums) countNamed(c *call, counts []int32) {
+// eachNamed calls f with what names rows: all indices or those that were chosen, whichever are fewer.
+func (s *chosenSums) eachNamed(c *call, f func(rows []int64)) {
 	r := s.choices(c)
 	var list [cpu.Block]int64
-	count := func(rows []int64) {
-		for _, row := range rows {
-			if r.keeps(row) {
-				counts[row]++
-			}
-		}
-	}
 	if s.byChoice {
 		for column := int64(0); column < s.columns; column += cpu.Block {
 			begin := int64(0)
@@ -137,7 +143,7 @@ func (s *chosenSums) countNamed(c *call, counts []int32) {
 				rows := list[:min(cpu.Block, s.columns-column)]
 				end := r.end(bag)
 				r.find(rows, begin, end, bag, column)
-				count(rows)
+				f(rows)
 				begin = end
 			}
 		}
@@ -145,7 +151,7 @@ func (s *chosenSums) countNamed(c *call, counts []int32) {
 	}
 	for at, end := int64(0), r.last(); at < end; {
 		rows := r.some(list[:], at, end)
-		count(rows)
+		f(rows)
 		at += int64(len(rows))
 	}
 }

@@ -19,6 +19,7 @@ func TestGridSampleOfManyImages(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	for _, size := range [][5]int64{ // images, channels, H and W, positions
 		{5, 1, 9, 10, 7}, {37, 1, 6, 7, 7}, {19, 3, 5, 4, 17}, {3, 2, 30, 31, 100}, {11, 18, 8, 9, 1}, {9, 1, 1, 20, 33}, {4, 70, 3, 5, 6}, {6, 16, 5, 6, 5},
+		{3, 1, 17, 16, 128}, {2, 4, 21, 20, 129}, {1, 3, 40, 41, 9},
 	} {
 		for i, dtype := range []string{"f32", "bf16", "f64", "f16"} {
 			for _, mode := range []string{"bilinear", "nearest", "bicubic"} {

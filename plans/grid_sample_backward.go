@@ -94,7 +94,7 @@ var gridSampleBackward = op{
 			if p.has("grad_input") {
 				c.sampler, c.threads = *s, scattering
 				c.sampler.scanOrder(dims)
-				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
+				scatter.run(c, cost)
 			}
 			return nil
 		}
@@ -126,6 +126,19 @@ type scatterJobs struct {
 	job      job
 	perImage int64
 	threads  int // that there is workspace for
+	few      job // where positions are few: of a block that has those of several images
+	takesFew func(c *call) bool
+}
+
+// run computes the input's gradient.
+func (j *scatterJobs) run(c *call, cost int64) {
+	s := &c.sampler
+	if j.few != nil && s.rowsPerImage() == 1 && s.blocksPerRow() == 1 && j.takesFew(c) {
+		s.joinImages(c, backwardGradInput, backwardGrid, cost)
+		c.parallel(ceilDiv(s.batch, s.images), cost, j.few)
+		return
+	}
+	c.parallel(j.perImage*s.batch, cost, j.job)
 }
 
 // scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.
@@ -157,8 +170,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	groups := ceilDiv(s.channels, perJob)
 	rows := s.pixels() / s.Size[0]
 	bands := min(ceilDiv(threads, groups*s.batch), rows)
-	jobs := groups * s.batch * bands
-	threads = min(threads, jobs)
+	threads = min(threads, groups*s.batch*bands)
 	contributions := s.positions() * int64(s.Taps())
 	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
@@ -187,7 +199,21 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter.Finish(&w.scratch)
 		kernel.Store(scatter, to, &w.scratch)
 	}
-	return scatterJobs{job, groups * bands, int(threads)}, nil
+	jobs := scatterJobs{job: job, perImage: groups * bands, threads: int(threads)}
+	if kernel.Few != nil {
+		jobs.few = func(c *call, w *worker, number int64) {
+			s := &c.sampler
+			s.eachOfRow(w, number*s.images, 0, 0, 1, &c.args[backwardGrid], func(b *gridBlock) {
+				b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[out], b)
+				s.join(b, &c.args[out], &c.args[backwardGradOutput], &c.args[out])
+			}, func(b *gridBlock) { kernel.Few(&b.GridBlock) })
+		}
+		jobs.takesFew = func(c *call) bool {
+			s := &c.sampler
+			return cpu.TakesFew[C](&s.Sampler, s.image(&c.args[out], &gridBlock{}), s.channels, s.positions())
+		}
+	}
+	return jobs, nil
 }
 
 // scatterOf returns the worker's scatter.

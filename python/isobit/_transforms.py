@@ -43,6 +43,19 @@ def is_watched() -> bool:
     return is_traced() or torch._C._len_torch_dispatch_stack() > 0
 
 
+def is_plain(x: torch.Tensor) -> bool:
+    """Whether eager code computes with x, and nothing maps or takes down what it does."""
+    return type(x) is torch.Tensor and not (
+        is_dynamo_compiling() or is_watched() or torch._C._are_functorch_transforms_active()
+    )
+
+
+def holds_nowhere(condition: torch.Tensor) -> bool:
+    """Whether eager code finds a condition to be False everywhere, without waiting for a GPU: what would be chosen
+    by it need not be computed."""
+    return condition.device.type == "cpu" and is_plain(condition) and not condition.any()
+
+
 def is_recomputed() -> bool:
     """Whether a backward pass runs a forward again, as torch.utils.checkpoint has it do: with grad mode, in which hooks
     that are shown gradients do not run."""

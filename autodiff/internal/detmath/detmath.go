@@ -54,13 +54,24 @@ func Exp(x float64) float64 {
 	case x < -745.2:
 		return 0
 	}
+	p := expPartOf(x)
+	return p.exp(horner(p.r, expTaylor))
+}
+
+// expPart is a number as k times ln(2), r, and what r's rounding left.
+type expPart struct{ k, r, rest float64 }
+
+func expPartOf(x float64) expPart {
 	k := float64(float64(x*log2e)+rounder) - rounder
 	hi := x - float64(k*ln2Hi)
 	lo := float64(k * ln2Lo)
 	r := hi - lo
-	rest := (hi - r) - lo
-	q := horner(r, expTaylor)
-	return scale(1+(r+(float64(float64(r*r)*q)+rest)), int(k))
+	return expPart{k, r, (hi - r) - lo}
+}
+
+// exp returns Exp of the number, from what expTaylor's polynomial is at r.
+func (p expPart) exp(q float64) float64 {
+	return scale(1+(p.r+(float64(float64(p.r*p.r)*q)+p.rest)), int(p.k))
 }
 
 // scale returns x * 2^k for x near 1.

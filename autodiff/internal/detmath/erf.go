@@ -9,6 +9,9 @@ const (
 	erfWidth  = 0.25
 	erfEnd    = 6.0 // erf(6) is 1 in float64
 	erfDegree = 14
+	erfFactor = 2 / math.SqrtPi
+	erfTiny   = 1e-9
+	erfNear   = 0.125 // below it Erf has a series of its own, for relative accuracy
 )
 
 var erfTable = func() (t [int(erfEnd / erfWidth)][erfDegree + 1]float64) {
@@ -55,22 +58,41 @@ func Erf(x float64) float64 {
 	switch {
 	case a != a:
 		return x
-	case a < 1e-9:
-		return 2 / math.SqrtPi * x
-	case a < 0.125: // relative accuracy near 0
-		z := float64(a * a)
-		s, f := 0.0, 1.0
-		for n := range 8 {
-			s += f / float64(2*n+1)
-			f *= -z / float64(n+1)
-		}
-		return 2 / math.SqrtPi * x * s
+	case a < erfTiny:
+		return erfFactor * x
+	case a < erfNear:
+		return erfFactor * x * erfSeries(float64(a*a))
 	case a >= erfEnd:
 		return math.Copysign(1, x)
 	}
+	r, c := erfPart(x)
+	return math.Copysign(horner(r, c), x)
+}
+
+// erfPart returns where |x|, below erfEnd, lies in its interval, and the interval's coefficients.
+func erfPart(x float64) (r float64, c []float64) {
+	a := math.Abs(x)
 	i := int(a / erfWidth)
-	r := a - float64((float64(i)+0.5)*erfWidth)
-	return math.Copysign(horner(r, erfTable[i][:]), x)
+	return a - float64((float64(i)+0.5)*erfWidth), erfTable[i][:]
+}
+
+// erfSeries is the sum of (-z)^n / n! / (2n+1) for n below 8, each from the one before.
+func erfSeries(z float64) float64 {
+	third := z / 3
+	f := -z
+	s := 1 + f/3
+	f *= -z / 2
+	s += f / 5
+	f *= -third
+	s += f / 7
+	f *= -z / 4
+	s += f / 9
+	f *= -z / 5
+	s += f / 11
+	f *= -third / 2 // z / 6: halves are exact
+	s += f / 13
+	f *= -z / 7
+	return s + f/15
 }
 
 // Gelu returns x * (1 + erf(x/sqrt(2))) / 2.
@@ -78,10 +100,15 @@ func Gelu(x float64) float64 { return x * 0.5 * (1 + Erf(x*(1/math.Sqrt2))) }
 
 // GeluGrad returns the derivative of Gelu.
 func GeluGrad(x float64) float64 {
+	return geluGrad(x, Erf(x*(1/math.Sqrt2)), Exp(-0.5*x*x))
+}
+
+// geluGrad is GeluGrad from erf(x/sqrt(2)) and exp(-x*x/2).
+func geluGrad(x, erf, exp float64) float64 {
 	if math.Abs(x) > 40 {
 		return max(0, math.Copysign(1, x))
 	}
-	cdf := float64(0.5 * (1 + Erf(x*(1/math.Sqrt2))))
-	density := float64(Exp(-0.5*x*x) * (1 / math.SqrtPi / math.Sqrt2))
+	cdf := float64(0.5 * (1 + erf))
+	density := float64(exp * (1 / math.SqrtPi / math.Sqrt2))
 	return cdf + float64(x*density)
 }

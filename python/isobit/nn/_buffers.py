@@ -54,13 +54,23 @@ def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
             f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
         )
     if buffer.shape == value.shape and buffer.dtype == value.dtype:
-        assign(module, name, value)
+        if module._modules.get("parametrizations") is None:
+            write(buffer, value)
+        else:
+            assign(module, name, value)
         return
     fresh = value.detach().clone()  # not an alias: the next write is in place
     if not compiling and fresh.is_inference():  # it is written when the mode it was computed in has ended
         with torch.inference_mode(False):
             fresh = torch.empty_like(fresh).copy_(fresh)
     setattr(module, name, fresh)
+
+
+def set_flag(module: torch.nn.Module, name: str) -> None:
+    """Makes an attribute True, once: Module.__setattr__ takes its time. Compiled code does not look at what it was, or
+    it would be compiled anew."""
+    if torch.compiler.is_compiling() or getattr(module, name) is not True:
+        setattr(module, name, True)
 
 
 class FollowsData(torch.nn.Module):

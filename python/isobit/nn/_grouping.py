@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_empty
+from .._transforms import is_empty, is_plain
 from ..ops.dequantize import wanted_gradients
 
 
@@ -99,6 +99,10 @@ class Grouping:
     def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest and the largest element of each block, float32 or wider, never -0. They are exact, so
         that the order torch looks in does not matter. Of nothing they are inf and -inf."""
+        kind = torch.promote_types(x.dtype, torch.float32)
+        if self.name == "per_tensor" and is_plain(x) and x.is_contiguous() and x.numel():
+            low, high = torch.aminmax(x)
+            return low.to(kind) + 0.0, high.to(kind) + 0.0
         shape = self.parameter_shape(x.shape)
         pads: list[int] = []
         view: list[int] = []
@@ -110,7 +114,6 @@ class Grouping:
             pads = [0, 0 if b == 1 else more if b is None else count * b - extent, *pads]
             view += [count, extent + more if b is None else b]
             over.append(2 * i + 1)
-        kind = torch.promote_types(x.dtype, torch.float32)
 
         def of(reduce: Any, outside: float) -> Tensor:
             padded = torch.nn.functional.pad(x, pads, value=outside) if any(pads) else x

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._explain import check_kinds, spell
 from .._load import PACKED
-from .._transforms import is_empty
+from .._transforms import holds_nowhere, is_empty
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
@@ -166,10 +166,11 @@ class Scheme:
             scale = scale.clamp(min=self.eps)
         elif self.eps > 0:
             small = scale < self.eps
-            scale = torch.where(small, torch.full_like(scale, self.eps), scale)
-            # choose_qparams' rule for the scale that was raised
-            moved = (self.quant_min - low.clamp(max=0) / scale).round().clamp(self.quant_min, self.quant_max)
-            zero_point = torch.where(small, moved.nan_to_num(0.0).to(torch.int32), zero_point)
+            if not holds_nowhere(small):
+                scale = torch.where(small, torch.full_like(scale, self.eps), scale)
+                # choose_qparams' rule for the scale that was raised
+                moved = (self.quant_min - low.clamp(max=0) / scale).round().clamp(self.quant_min, self.quant_max)
+                zero_point = torch.where(small, moved.nan_to_num(0.0).to(torch.int32), zero_point)
         return self._finish(scale, zero_point)
 
     def _chosen(self, name: str, x: Tensor, *where: Any) -> tuple[Tensor, Tensor]:

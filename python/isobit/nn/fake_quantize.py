@@ -13,7 +13,7 @@ from torch import Tensor
 from .._explain import check_kinds
 from .._transforms import is_empty, is_recomputed, wants_derivative
 from . import torchao_config
-from ._buffers import has_value, set_buffer
+from ._buffers import has_value, set_buffer, set_flag
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping
 from ._scheme import Scheme, code_type
@@ -158,7 +158,8 @@ class FakeQuantize(FakeQuantizer):
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's scale and zero point, as the module keeps them."""
         scale, zero_point = self.activation_post_process.calculate_qparams()
-        return torch.atleast_1d(scale), torch.atleast_1d(zero_point.to(torch.int32))
+        scale, zero_point = (t if t.dim() else t.reshape(1) for t in (scale, zero_point.to(torch.int32)))
+        return scale, zero_point
 
     def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shows x to the observer, unless it saw it, and takes over its parameters."""
@@ -172,7 +173,7 @@ class FakeQuantize(FakeQuantizer):
         scale, zero_point = self.calculate_qparams()
         set_buffer(self, "scale", scale)
         set_buffer(self, "zero_point", zero_point)
-        self._has_observed = True
+        set_flag(self, "_has_observed")
         return scale, zero_point
 
     def parameters_for(self, x: Tensor) -> Parameters:

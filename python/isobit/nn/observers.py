@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._explain import FLOATS, check_kinds
 from .._transforms import is_empty, is_recomputed
-from ._buffers import FollowsData, has_value, set_buffer
+from ._buffers import FollowsData, has_value, set_buffer, set_flag
 from ._fake_quantizer import Partial, check_input, leaf, taken_for
 from ._grouping import Grouping, check_shape
 from ._scheme import Scheme, check_options, code_type
@@ -164,7 +164,7 @@ class MinMaxObserver(FollowsData):
         """Has seen values from low to high."""
         set_buffer(self, "min_val", low)
         set_buffer(self, "max_val", high)
-        self._has_seen = True
+        set_flag(self, "_has_seen")
 
     def _said(self) -> list[int] | None:
         """The shape of ranges that the argument ``shape`` has."""
@@ -206,10 +206,11 @@ class MinMaxObserver(FollowsData):
             )
         elif nothing is not None:
             least, most = low.new_tensor(MOST), high.new_tensor(-MOST)
-        seen = True if nothing is None else self._has_seen or None
-        if nothing is not None:
-            low, high = torch.where(nothing, least, low), torch.where(nothing, most, high)
-        self.set_range(low, high)
+        if nothing is None:
+            self.set_range(low, high)
+            return
+        seen = self._has_seen or None
+        self.set_range(torch.where(nothing, least, low), torch.where(nothing, most, high))
         self._has_seen = seen
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from .._explain import check_dense, is_numpy_number, spell
 from .._load import DTYPES
@@ -73,11 +73,11 @@ def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _scalar(parameter: Any) -> Any:
-    if not isinstance(parameter, Tensor) or isinstance(parameter, (UninitializedBuffer, UninitializedParameter)):
+    if not isinstance(parameter, Tensor) or is_lazy(parameter) or parameter.dim() < 2:
         return parameter
     if parameter.is_nested or parameter.layout != torch.strided:
         return parameter  # of which the op says what is odd
-    return parameter.reshape(()) if 1 < parameter.dim() <= MOST_DIMS and parameter.numel() == 1 else parameter
+    return parameter.reshape(()) if parameter.dim() <= MOST_DIMS and parameter.numel() == 1 else parameter
 
 
 def code_name(op: str, dtype: torch.dtype | None) -> str:

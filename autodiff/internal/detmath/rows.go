@@ -1,0 +1,116 @@
+package detmath
+
+import "math"
+
+// Functions of many numbers: the steps of one, taken by four side by side, so that a polynomial's
+// next step does not wait for its last.
+
+// block is how many numbers are taken at a time.
+const block = 128
+
+type numbers [block]float64
+
+// GeluRow writes Gelu of each number.
+func GeluRow[T float32 | float64](z, x []T) {
+	var at, e numbers
+	for len(x) > 0 {
+		n := min(len(x), block)
+		for i, v := range x[:n] {
+			at[i] = float64(v) * (1 / math.Sqrt2)
+		}
+		erfs(&e, &at, n)
+		for i, v := range x[:n] {
+			z[i] = T(float64(v) * 0.5 * (1 + e[i]))
+		}
+		z, x = z[n:], x[n:]
+	}
+}
+
+// GeluGradRow writes g times GeluGrad of each number.
+func GeluGradRow[T float32 | float64](z, g, x []T) {
+	var at, e, power, density numbers
+	for len(x) > 0 {
+		n := min(len(x), block)
+		for i, v := range x[:n] {
+			x := float64(v)
+			at[i], power[i] = x*(1/math.Sqrt2), -0.5*x*x
+		}
+		erfs(&e, &at, n)
+		exps(&density, &power, n)
+		for i, v := range x[:n] {
+			z[i] = T(float64(g[i]) * geluGrad(float64(v), e[i], density[i]))
+		}
+		z, g, x = z[n:], g[n:], x[n:]
+	}
+}
+
+// erfs writes Erf of the first n numbers, by what computes it.
+func erfs(y, x *numbers, n int) {
+	var near, far [block + 1]uint8
+	nears, fars, tiny, end, limit := 0, 0, math.Float64bits(erfTiny), math.Float64bits(erfEnd), math.Float64bits(erfNear)
+	for i, v := range x[:n] {
+		a := math.Float64bits(math.Abs(v))
+		if a-tiny >= end-tiny {
+			y[i] = Erf(v)
+			continue
+		}
+		near[nears], far[fars] = uint8(i), uint8(i)
+		isNear := int((a - limit) >> 63) // without a branch, which nothing foresees
+		nears, fars = nears+isNear, fars+1-isNear
+	}
+	for _, i := range near[:nears] {
+		v := x[i%block]
+		y[i%block] = erfFactor * v * erfSeries(float64(v*v))
+	}
+	at := far[:fars]
+	for ; len(at) >= 4; at = at[4:] {
+		i, j, k, l := at[0]%block, at[1]%block, at[2]%block, at[3]%block
+		a, p := erfPart(x[i])
+		b, q := erfPart(x[j])
+		c, r := erfPart(x[k])
+		d, s := erfPart(x[l])
+		a, b, c, d = horner4(a, b, c, d, p, q, r, s)
+		y[i], y[j], y[k], y[l] = math.Copysign(a, x[i]), math.Copysign(b, x[j]), math.Copysign(c, x[k]), math.Copysign(d, x[l])
+	}
+	for _, i := range at {
+		y[i%block] = Erf(x[i%block])
+	}
+}
+
+// exps writes Exp of the first n numbers.
+func exps(y, x *numbers, n int) {
+	i := 0
+	for ; i+4 <= n; i += 4 {
+		x, y := (*[4]float64)(x[i:]), (*[4]float64)(y[i:])
+		if !isUsual(x[0]) || !isUsual(x[1]) || !isUsual(x[2]) || !isUsual(x[3]) {
+			for j, v := range x {
+				y[j] = Exp(v)
+			}
+			continue
+		}
+		p := expPartOf(x[0])
+		q := expPartOf(x[1])
+		r := expPartOf(x[2])
+		s := expPartOf(x[3])
+		a, b, c, d := horner4(p.r, q.r, r.r, s.r, expTaylor, expTaylor, expTaylor, expTaylor)
+		y[0], y[1], y[2], y[3] = p.exp(a), q.exp(b), r.exp(c), s.exp(d)
+	}
+	for ; i < n; i++ {
+		y[i] = Exp(x[i])
+	}
+}
+
+// isUsual reports whether Exp of x is a normal number.
+func isUsual(x float64) bool { return x > -700 && x < 700 }
+
+// horner4 is horner of four numbers, each with its coefficients.
+func horner4(x0, x1, x2, x3 float64, c0, c1, c2, c3 []float64) (s0, s1, s2, s3 float64) {
+	c1, c2, c3 = c1[:len(c0)], c2[:len(c0)], c3[:len(c0)]
+	for i := len(c0) - 1; i >= 0; i-- {
+		s0 = float64(s0*x0) + c0[i]
+		s1 = float64(s1*x1) + c1[i]
+		s2 = float64(s2*x2) + c2[i]
+		s3 = float64(s3*x3) + c3[i]
+	}
+	return
+}
