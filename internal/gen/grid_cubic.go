@@ -203,7 +203,7 @@ func (k *gridKernel) sampleCubic(dims int) {
 // termsCubic makes the terms of each axis: sums with its weights' derivatives.
 func (k *gridKernel) termsCubic(dims int) {
 	k.sums = dims
-	k.termsOf(dims, false, nil, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
 		sums, planes := make([]value, dims), make([]value, dims)
 		for axis := range dims {
 			sums[axis], planes[axis] = value{k.vector()}, value{k.vector()}

@@ -67,7 +67,7 @@ func axisPairs(dims int) [][2]int {
 // bendsOfTaps makes the terms of each pair of axes: differences of differences.
 func (k *gridKernel) bendsOfTaps(dims int) {
 	k.sums = len(axisPairs(dims)) << (dims - 2)
-	k.termsOf(k.sums, true, nil, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
 		v := k.everyTap(dims)
 		dy, sum := g(), 0
 		for _, pair := range axisPairs(dims) {
