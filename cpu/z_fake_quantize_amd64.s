@@ -4713,8 +4713,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -4734,109 +4737,19 @@ near9:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	VMOVDQU     Y8, 32(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y8, 32(BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 64(BX)
-	VMOVDQU     Y8, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y8, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 128(BX)
-	VMOVDQU     Y8, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y8, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 192(BX)
-	VMOVDQU     Y8, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y8, 224(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -4853,36 +4766,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4890,7 +4806,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4908,23 +4824,56 @@ divided24:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around25
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored26
+	JNE      around21
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -4948,189 +4897,27 @@ divided28:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around29
-	VMOVDQU  Y4, 64(BX)
-	VMOVDQU  Y5, 96(BX)
-	JMP      stored30
-
-around29:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around33
-	VMOVDQU  Y4, 128(BX)
-	VMOVDQU  Y5, 160(BX)
-	JMP      stored34
-
-around33:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around37
-	VMOVDQU  Y4, 192(BX)
-	VMOVDQU  Y5, 224(BX)
-	JMP      stored38
-
-around37:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided44:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
 	VSUBPS   Y3, Y5, Y3
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around45
+	JNE      around29
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored46
+	JMP      stored30
 
-around45:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5138,9 +4925,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5167,32 +4954,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5206,15 +4993,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5236,55 +5023,55 @@ near51:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5292,7 +5079,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -5310,24 +5097,24 @@ divided60:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around61
+	JNE      around45
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored62
+	JMP      stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5600,8 +5387,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -5623,115 +5413,19 @@ near9:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     X6, (BX)
-	VMOVDQU     X8, 16(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X8, 16(BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X8, 16(BX)
+around11:
+	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X8, 16(BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     X6, 32(BX)
-	VMOVDQU     X8, 48(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ X6, 32(BX)
-	VMOVNTDQ X8, 48(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     X6, 64(BX)
-	VMOVDQU     X8, 80(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ X6, 64(BX)
-	VMOVNTDQ X8, 80(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     X6, 96(BX)
-	VMOVDQU     X8, 112(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ X6, 96(BX)
-	VMOVNTDQ X8, 112(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5748,34 +5442,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5783,7 +5480,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5803,23 +5500,56 @@ divided24:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -5843,197 +5573,29 @@ divided28:
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
 	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
 	VSUBPS    Y3, Y5, Y3
 	VMULPS    Y2, Y4, Y4
 	VMULPS    Y2, Y3, Y2
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6041,9 +5603,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6070,32 +5632,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6109,15 +5671,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -6141,55 +5703,55 @@ near51:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6197,7 +5759,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6217,24 +5779,24 @@ divided60:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6296,9 +5858,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD   (DX), Y6
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -6331,143 +5896,17 @@ near9:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -6484,36 +5923,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6521,7 +5963,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6555,23 +5997,56 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -6582,216 +6057,6 @@ reciprocal27:
 	VMULPS  Y6, Y5, Y5
 
 divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided44:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6825,21 +6090,21 @@ divided44:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6847,9 +6112,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6876,32 +6141,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6915,15 +6180,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6959,55 +6224,55 @@ near51:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7015,7 +6280,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -7049,22 +6314,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -495,107 +495,30 @@ block40:
 	PREFETCHT1 192(BX)(R11*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded44:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal45
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided46:
-	VRNDSCALEPS $0x08, Z6, Z8
-	VRNDSCALEPS $0x08, Z7, Z9
-	VSUBPS      Z2, Z5, Z10
-	VSUBPS      Z3, Z5, Z11
-	VMINPS      Z10, Z8, Z10
-	VMINPS      Z11, Z9, Z11
-	VSUBPS      Z2, Z4, Z12
-	VSUBPS      Z3, Z4, Z13
-	VMAXPS      Z12, Z10, Z10
-	VMAXPS      Z13, Z11, Z11
-	VCMPPS      $0x00, Z10, Z8, K1
-	VCMPPS      $0x00, Z11, Z9, K2
-	VCMPPS      $0x0c, Z10, Z8, K3
-	VCMPPS      $0x0c, Z11, Z9, K4
-	VSUBPS      Z6, Z8, K1, Z10
-	VSUBPS      Z7, Z9, K2, Z11
-	VMOVUPS     (DX), Z6
-	VMOVUPS     64(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z10, Z6, Z8
-	VMULPS      Z11, Z7, Z9
-	VMOVAPS.Z   Z8, K5, Z8
-	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     (R9), Z10
-	VMOVUPS     64(R9), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R9)
-	VMOVUPS     Z9, 64(R9)
-	VMOVAPS.Z   Z6, K3, Z8
-	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     (R10), Z10
-	VMOVUPS     64(R10), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R10)
-	VMOVUPS     Z9, 64(R10)
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Z6, (SI)
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored48
-
-around47:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded45
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded50:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
+loaded45:
+	VMOVUPS (BX)(R11*4), Z6
+	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal51
+	JNE     reciprocal46
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided52
+	JMP     divided47
 
-reciprocal51:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -603,7 +526,7 @@ reciprocal51:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided52:
+divided47:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -620,85 +543,88 @@ divided52:
 	VCMPPS      $0x0c, Z11, Z9, K4
 	VSUBPS      Z6, Z8, K1, Z10
 	VSUBPS      Z7, Z9, K2, Z11
-	VMOVUPS     128(DX), Z6
-	VMOVUPS     192(DX), Z7
+	VMOVUPS     (DX)(R11*4), Z6
+	VMOVUPS     64(DX)(R11*4), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPS      Z10, Z6, Z8
 	VMULPS      Z11, Z7, Z9
 	VMOVAPS.Z   Z8, K5, Z8
 	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     128(R9), Z10
-	VMOVUPS     192(R9), Z11
+	VMOVUPS     (R9)(R11*4), Z10
+	VMOVUPS     64(R9)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R9)
-	VMOVUPS     Z9, 192(R9)
+	VMOVUPS     Z8, (R9)(R11*4)
+	VMOVUPS     Z9, 64(R9)(R11*4)
 	VMOVAPS.Z   Z6, K3, Z8
 	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     128(R10), Z10
-	VMOVUPS     192(R10), Z11
+	VMOVUPS     (R10)(R11*4), Z10
+	VMOVUPS     64(R10)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R10)
-	VMOVUPS     Z9, 192(R10)
+	VMOVUPS     Z8, (R10)(R11*4)
+	VMOVUPS     Z9, 64(R10)(R11*4)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Z6, 128(SI)
-	VMOVDQU64   Z7, 192(SI)
-	JMP         stored54
+	JNE         around48
+	VMOVDQU64   Z6, (SI)(R11*4)
+	VMOVDQU64   Z7, 64(SI)(R11*4)
+	JMP         stored49
 
-around53:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around48:
+	VMOVNTDQ Z6, (SI)(R11*4)
+	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored54:
+stored49:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group43
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay50
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay50:
 	SUBQ $0x00000040, AX
 	JMP  block40
 
 blocks41:
 rest23:
-some56:
+some51:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done52
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded58:
+loaded53:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded54
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded59:
+loaded54:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal55
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided61
+	JMP       divided56
 
-reciprocal60:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided61:
+divided56:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -728,9 +654,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some51
 
-done57:
+done52:
 	VZEROUPPER
 	RET
 
@@ -811,15 +737,18 @@ block5:
 	PREFETCHT1 448(BX)(R14*1)
 
 near8:
-	VMOVUPD (BX), Z5
-	VMOVUPD 64(BX), Z6
+	XORQ R14, R14
+
+group9:
+	VMOVUPD (BX)(R14*8), Z5
+	VMOVUPD 64(BX)(R14*8), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal10
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided10
+	JMP     divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z5, Z5
@@ -827,7 +756,7 @@ reciprocal9:
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z6, Z6
 
-divided10:
+divided11:
 	VRNDSCALEPD $0x08, Z5, Z7
 	VRNDSCALEPD $0x08, Z6, Z8
 	VMINPD      Z3, Z7, Z9
@@ -840,233 +769,44 @@ divided10:
 	VCMPPD      $0x0c, Z10, Z8, K4
 	VSUBPD      Z5, Z7, K1, Z9
 	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     (DX), Z5
-	VMOVUPD     64(DX), Z6
+	VMOVUPD     (DX)(R14*8), Z5
+	VMOVUPD     64(DX)(R14*8), Z6
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPD      Z9, Z5, Z7
 	VMULPD      Z10, Z6, Z8
 	VMOVAPD.Z   Z7, K5, Z7
 	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     (R9), Z9
-	VMOVUPD     64(R9), Z10
+	VMOVUPD     (R9)(R14*8), Z9
+	VMOVUPD     64(R9)(R14*8), Z10
 	VADDPD      Z7, Z9, Z7
 	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, (R9)
-	VMOVUPD     Z8, 64(R9)
+	VMOVUPD     Z7, (R9)(R14*8)
+	VMOVUPD     Z8, 64(R9)(R14*8)
 	VMOVAPD.Z   Z5, K3, Z7
 	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     (R10), Z9
-	VMOVUPD     64(R10), Z10
+	VMOVUPD     (R10)(R14*8), Z9
+	VMOVUPD     64(R10)(R14*8), Z10
 	VADDPD      Z7, Z9, Z7
 	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, (R10)
-	VMOVUPD     Z8, 64(R10)
+	VMOVUPD     Z7, (R10)(R14*8)
+	VMOVUPD     Z8, 64(R10)(R14*8)
 	VMOVAPD.Z   Z5, K1, Z5
 	VMOVAPD.Z   Z6, K2, Z6
 	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z5, (SI)
-	VMOVDQU64   Z6, 64(SI)
-	JMP         stored12
+	JNE         around12
+	VMOVDQU64   Z5, (SI)(R14*8)
+	VMOVDQU64   Z6, 64(SI)(R14*8)
+	JMP         stored13
 
-around11:
-	VMOVNTDQ Z5, (SI)
-	VMOVNTDQ Z6, 64(SI)
+around12:
+	VMOVNTDQ Z5, (SI)(R14*8)
+	VMOVNTDQ Z6, 64(SI)(R14*8)
 
-stored12:
-	VMOVUPD 128(BX), Z5
-	VMOVUPD 192(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided14:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     128(DX), Z5
-	VMOVUPD     192(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     128(R9), Z9
-	VMOVUPD     192(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 128(R9)
-	VMOVUPD     Z8, 192(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     128(R10), Z9
-	VMOVUPD     192(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 128(R10)
-	VMOVUPD     Z8, 192(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around15
-	VMOVDQU64   Z5, 128(SI)
-	VMOVDQU64   Z6, 192(SI)
-	JMP         stored16
-
-around15:
-	VMOVNTDQ Z5, 128(SI)
-	VMOVNTDQ Z6, 192(SI)
-
-stored16:
-	VMOVUPD 256(BX), Z5
-	VMOVUPD 320(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided18:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     256(DX), Z5
-	VMOVUPD     320(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     256(R9), Z9
-	VMOVUPD     320(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 256(R9)
-	VMOVUPD     Z8, 320(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     256(R10), Z9
-	VMOVUPD     320(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 256(R10)
-	VMOVUPD     Z8, 320(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU64   Z5, 256(SI)
-	VMOVDQU64   Z6, 320(SI)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ Z5, 256(SI)
-	VMOVNTDQ Z6, 320(SI)
-
-stored20:
-	VMOVUPD 384(BX), Z5
-	VMOVUPD 448(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided22:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     384(DX), Z5
-	VMOVUPD     448(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     384(R9), Z9
-	VMOVUPD     448(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 384(R9)
-	VMOVUPD     Z8, 448(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     384(R10), Z9
-	VMOVUPD     448(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 384(R10)
-	VMOVUPD     Z8, 448(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU64   Z5, 384(SI)
-	VMOVDQU64   Z6, 448(SI)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ Z5, 384(SI)
-	VMOVNTDQ Z6, 448(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group9
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
@@ -1085,39 +825,39 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand17:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	VMOVUPD.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPD       Z2, Z5, Z2
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD  Z2, Z6, Z6
 	VMULPD  Z6, Z5, Z2
 
-divided30:
+divided19:
 	VRNDSCALEPD $0x08, Z2, Z5
 	VMINPD      Z3, Z5, Z3
 	VMAXPD      Z4, Z3, Z3
@@ -1145,7 +885,7 @@ divided30:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R12
 	DECQ        R8
-	JNE         strand28
+	JNE         strand17
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1158,9 +898,9 @@ divided30:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some25
+	JMP         some14
 
-done26:
+done15:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1187,12 +927,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block32:
+block21:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks22
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near34
+	JEQ        near23
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1210,28 +950,31 @@ block32:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near34:
+near23:
+	XORQ R11, R11
+
+group24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
+	JEQ     loaded25
+	VMOVUPD (DI)(R11*8), Z0
+	VMOVUPD 64(DI)(R11*8), Z1
 
-loaded35:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
+	JEQ     loaded26
+	VMOVUPD (R8)(R11*8), Z2
+	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded36:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
+loaded26:
+	VMOVUPD (BX)(R11*8), Z6
+	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal27
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided38
+	JMP     divided28
 
-reciprocal37:
+reciprocal27:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1239,7 +982,7 @@ reciprocal37:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided38:
+divided28:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1256,324 +999,87 @@ divided38:
 	VCMPPD      $0x0c, Z11, Z9, K4
 	VSUBPD      Z6, Z8, K1, Z10
 	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     (DX), Z6
-	VMOVUPD     64(DX), Z7
+	VMOVUPD     (DX)(R11*8), Z6
+	VMOVUPD     64(DX)(R11*8), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPD      Z10, Z6, Z8
 	VMULPD      Z11, Z7, Z9
 	VMOVAPD.Z   Z8, K5, Z8
 	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     (R9), Z10
-	VMOVUPD     64(R9), Z11
+	VMOVUPD     (R9)(R11*8), Z10
+	VMOVUPD     64(R9)(R11*8), Z11
 	VADDPD      Z8, Z10, Z8
 	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, (R9)
-	VMOVUPD     Z9, 64(R9)
+	VMOVUPD     Z8, (R9)(R11*8)
+	VMOVUPD     Z9, 64(R9)(R11*8)
 	VMOVAPD.Z   Z6, K3, Z8
 	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     (R10), Z10
-	VMOVUPD     64(R10), Z11
+	VMOVUPD     (R10)(R11*8), Z10
+	VMOVUPD     64(R10)(R11*8), Z11
 	VADDPD      Z8, Z10, Z8
 	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, (R10)
-	VMOVUPD     Z9, 64(R10)
+	VMOVUPD     Z8, (R10)(R11*8)
+	VMOVUPD     Z9, 64(R10)(R11*8)
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z6, (SI)
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored40
+	JNE         around29
+	VMOVDQU64   Z6, (SI)(R11*8)
+	VMOVDQU64   Z7, 64(SI)(R11*8)
+	JMP         stored30
 
-around39:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
+around29:
+	VMOVNTDQ Z6, (SI)(R11*8)
+	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
-
-loaded42:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided44:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     128(DX), Z6
-	VMOVUPD     192(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     128(R9), Z10
-	VMOVUPD     192(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 128(R9)
-	VMOVUPD     Z9, 192(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     128(R10), Z10
-	VMOVUPD     192(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 128(R10)
-	VMOVUPD     Z9, 192(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around45
-	VMOVDQU64   Z6, 128(SI)
-	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
-
-around45:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded48:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided50:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     256(DX), Z6
-	VMOVUPD     320(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     256(R9), Z10
-	VMOVUPD     320(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 256(R9)
-	VMOVUPD     Z9, 320(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     256(R10), Z10
-	VMOVUPD     320(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 256(R10)
-	VMOVUPD     Z9, 320(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around51
-	VMOVDQU64   Z6, 256(SI)
-	VMOVDQU64   Z7, 320(SI)
-	JMP         stored52
-
-around51:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored52:
-	CMPB    72(CX), $0x00
-	JEQ     loaded53
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
-
-loaded53:
-	CMPB    73(CX), $0x00
-	JEQ     loaded54
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded54:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal55
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided56
-
-reciprocal55:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided56:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     384(DX), Z6
-	VMOVUPD     448(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     384(R9), Z10
-	VMOVUPD     448(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 384(R9)
-	VMOVUPD     Z9, 448(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     384(R10), Z10
-	VMOVUPD     448(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 384(R10)
-	VMOVUPD     Z9, 448(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around57
-	VMOVDQU64   Z6, 384(SI)
-	VMOVDQU64   Z7, 448(SI)
-	JMP         stored58
-
-around57:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored58:
+stored30:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group24
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay59
+	JEQ  stay31
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay59:
+stay31:
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block21
 
-blocks33:
-some60:
+blocks22:
+some32:
 	TESTQ     AX, AX
-	JLE       done61
+	JLE       done33
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded34
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded62:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded63
+	JEQ       loaded35
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded63:
+loaded35:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal36
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided65
+	JMP       divided37
 
-reciprocal64:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided65:
+divided37:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1603,9 +1109,9 @@ divided65:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some60
+	JMP         some32
 
-done61:
+done33:
 	VZEROUPPER
 	RET
 
@@ -2107,109 +1613,30 @@ block40:
 	PREFETCHT1 64(BX)(R11*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded44:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided46:
-	VRNDSCALEPS $0x08, Z6, Z8
-	VRNDSCALEPS $0x08, Z7, Z9
-	VSUBPS      Z2, Z5, Z10
-	VSUBPS      Z3, Z5, Z11
-	VMINPS      Z10, Z8, Z10
-	VMINPS      Z11, Z9, Z11
-	VSUBPS      Z2, Z4, Z12
-	VSUBPS      Z3, Z4, Z13
-	VMAXPS      Z12, Z10, Z10
-	VMAXPS      Z13, Z11, Z11
-	VCMPPS      $0x00, Z10, Z8, K1
-	VCMPPS      $0x00, Z11, Z9, K2
-	VCMPPS      $0x0c, Z10, Z8, K3
-	VCMPPS      $0x0c, Z11, Z9, K4
-	VSUBPS      Z6, Z8, K1, Z10
-	VSUBPS      Z7, Z9, K2, Z11
-	VCVTPH2PS   (DX), Z6
-	VCVTPH2PS   32(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z10, Z6, Z8
-	VMULPS      Z11, Z7, Z9
-	VMOVAPS.Z   Z8, K5, Z8
-	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     (R9), Z10
-	VMOVUPS     64(R9), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R9)
-	VMOVUPS     Z9, 64(R9)
-	VMOVAPS.Z   Z6, K3, Z8
-	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     (R10), Z10
-	VMOVUPS     64(R10), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R10)
-	VMOVUPS     Z9, 64(R10)
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Y6, (SI)
-	VMOVDQU64   Y7, 32(SI)
-	JMP         stored48
-
-around47:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded45
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded50:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
+loaded45:
+	VCVTPH2PS (BX)(R11*2), Z6
+	VCVTPH2PS 32(BX)(R11*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal46
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided52
+	JMP       divided47
 
-reciprocal51:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -2217,7 +1644,7 @@ reciprocal51:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided52:
+divided47:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -2234,87 +1661,90 @@ divided52:
 	VCMPPS      $0x0c, Z11, Z9, K4
 	VSUBPS      Z6, Z8, K1, Z10
 	VSUBPS      Z7, Z9, K2, Z11
-	VCVTPH2PS   64(DX), Z6
-	VCVTPH2PS   96(DX), Z7
+	VCVTPH2PS   (DX)(R11*2), Z6
+	VCVTPH2PS   32(DX)(R11*2), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPS      Z10, Z6, Z8
 	VMULPS      Z11, Z7, Z9
 	VMOVAPS.Z   Z8, K5, Z8
 	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     128(R9), Z10
-	VMOVUPS     192(R9), Z11
+	VMOVUPS     (R9)(R11*4), Z10
+	VMOVUPS     64(R9)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R9)
-	VMOVUPS     Z9, 192(R9)
+	VMOVUPS     Z8, (R9)(R11*4)
+	VMOVUPS     Z9, 64(R9)(R11*4)
 	VMOVAPS.Z   Z6, K3, Z8
 	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     128(R10), Z10
-	VMOVUPS     192(R10), Z11
+	VMOVUPS     (R10)(R11*4), Z10
+	VMOVUPS     64(R10)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R10)
-	VMOVUPS     Z9, 192(R10)
+	VMOVUPS     Z8, (R10)(R11*4)
+	VMOVUPS     Z9, 64(R10)(R11*4)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Y6, 64(SI)
-	VMOVDQU64   Y7, 96(SI)
-	JMP         stored54
+	JNE         around48
+	VMOVDQU64   Y6, (SI)(R11*2)
+	VMOVDQU64   Y7, 32(SI)(R11*2)
+	JMP         stored49
 
-around53:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around48:
+	VMOVNTDQ Y6, (SI)(R11*2)
+	VMOVNTDQ Y7, 32(SI)(R11*2)
 
-stored54:
+stored49:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group43
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay50
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay50:
 	SUBQ $0x00000040, AX
 	JMP  block40
 
 blocks41:
 rest23:
-some56:
+some51:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done52
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded58:
+loaded53:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded54
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded59:
+loaded54:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal60
+	JNE         reciprocal55
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided61
+	JMP         divided56
 
-reciprocal60:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided61:
+divided56:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -2345,9 +1775,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some51
 
-done57:
+done52:
 	VZEROUPPER
 	RET
 
@@ -2851,113 +2281,32 @@ block40:
 	PREFETCHT1 64(BX)(R11*1)
 
 near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
+	XORQ R11, R11
 
-loaded43:
-	CMPB    73(CX), $0x00
+group43:
+	CMPB    72(CX), $0x00
 	JEQ     loaded44
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
+	VMOVUPS (DI)(R11*4), Z1
+	VMOVUPS 64(DI)(R11*4), Z2
 
 loaded44:
-	VPMOVZXWD (BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided46:
-	VRNDSCALEPS $0x08, Z7, Z9
-	VRNDSCALEPS $0x08, Z8, Z10
-	VSUBPS      Z3, Z6, Z11
-	VSUBPS      Z4, Z6, Z12
-	VMINPS      Z11, Z9, Z11
-	VMINPS      Z12, Z10, Z12
-	VSUBPS      Z3, Z5, Z13
-	VSUBPS      Z4, Z5, Z14
-	VMAXPS      Z13, Z11, Z11
-	VMAXPS      Z14, Z12, Z12
-	VCMPPS      $0x00, Z11, Z9, K1
-	VCMPPS      $0x00, Z12, Z10, K2
-	VCMPPS      $0x0c, Z11, Z9, K3
-	VCMPPS      $0x0c, Z12, Z10, K4
-	VSUBPS      Z7, Z9, K1, Z11
-	VSUBPS      Z8, Z10, K2, Z12
-	VPMOVZXWD   (DX), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   32(DX), Z8
-	VPSLLD      $0x10, Z8, Z8
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z11, Z7, Z9
-	VMULPS      Z12, Z8, Z10
-	VMOVAPS.Z   Z9, K5, Z9
-	VMOVAPS.Z   Z10, K6, Z10
-	VMOVUPS     (R9), Z11
-	VMOVUPS     64(R9), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R9)
-	VMOVUPS     Z10, 64(R9)
-	VMOVAPS.Z   Z7, K3, Z9
-	VMOVAPS.Z   Z8, K4, Z10
-	VMOVUPS     (R10), Z11
-	VMOVUPS     64(R10), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R10)
-	VMOVUPS     Z10, 64(R10)
-	VMOVAPS.Z   Z7, K1, Z7
-	VMOVAPS.Z   Z8, K2, Z8
-	VMOVDQA64   Z7, Z7
-	VPERMT2W    Z8, Z0, Z7
-	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Z7, (SI)
-	JMP         stored48
-
-around47:
-	VMOVNTDQ Z7, (SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	JEQ     loaded45
+	VMOVUPS (R8)(R11*4), Z3
+	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded50:
-	VPMOVZXWD 64(BX), Z7
+loaded45:
+	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
+	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal46
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided52
+	JMP       divided47
 
-reciprocal51:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2965,7 +2314,7 @@ reciprocal51:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided52:
+divided47:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2982,9 +2331,9 @@ divided52:
 	VCMPPS      $0x0c, Z12, Z10, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	VPMOVZXWD   64(DX), Z7
+	VPMOVZXWD   (DX)(R11*2), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   96(DX), Z8
+	VPMOVZXWD   32(DX)(R11*2), Z8
 	VPSLLD      $0x10, Z8, Z8
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
@@ -2992,78 +2341,81 @@ divided52:
 	VMULPS      Z12, Z8, Z10
 	VMOVAPS.Z   Z9, K5, Z9
 	VMOVAPS.Z   Z10, K6, Z10
-	VMOVUPS     128(R9), Z11
-	VMOVUPS     192(R9), Z12
+	VMOVUPS     (R9)(R11*4), Z11
+	VMOVUPS     64(R9)(R11*4), Z12
 	VADDPS      Z9, Z11, Z9
 	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, 128(R9)
-	VMOVUPS     Z10, 192(R9)
+	VMOVUPS     Z9, (R9)(R11*4)
+	VMOVUPS     Z10, 64(R9)(R11*4)
 	VMOVAPS.Z   Z7, K3, Z9
 	VMOVAPS.Z   Z8, K4, Z10
-	VMOVUPS     128(R10), Z11
-	VMOVUPS     192(R10), Z12
+	VMOVUPS     (R10)(R11*4), Z11
+	VMOVUPS     64(R10)(R11*4), Z12
 	VADDPS      Z9, Z11, Z9
 	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, 128(R10)
-	VMOVUPS     Z10, 192(R10)
+	VMOVUPS     Z9, (R10)(R11*4)
+	VMOVUPS     Z10, 64(R10)(R11*4)
 	VMOVAPS.Z   Z7, K1, Z7
 	VMOVAPS.Z   Z8, K2, Z8
 	VMOVDQA64   Z7, Z7
 	VPERMT2W    Z8, Z0, Z7
 	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored54
+	JNE         around48
+	VMOVDQU64   Z7, (SI)(R11*2)
+	JMP         stored49
 
-around53:
-	VMOVNTDQ Z7, 64(SI)
+around48:
+	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored54:
+stored49:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group43
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay50
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay50:
 	SUBQ $0x00000040, AX
 	JMP  block40
 
 blocks41:
 rest23:
-some56:
+some51:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done52
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded58:
+loaded53:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded54
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded59:
+loaded54:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal60
+	JNE         reciprocal55
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided61
+	JMP         divided56
 
-reciprocal60:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided61:
+divided56:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -3096,9 +2448,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some51
 
-done57:
+done52:
 	VZEROUPPER
 	RET
 
@@ -3383,121 +2735,30 @@ block18:
 	PREFETCHT1 192(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded22:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   (DX), Z6
-	VMOVUPS   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded28:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
+loaded23:
+	VMOVUPS (BX)(R11*4), Z6
+	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal24
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided30
+	JMP     divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -3505,7 +2766,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
@@ -3536,85 +2797,88 @@ divided30:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   128(DX), Z6
-	VMOVUPS   192(DX), Z7
+	VMOVUPS   (DX)(R11*4), Z6
+	VMOVUPS   64(DX)(R11*4), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
+	VMOVUPS   (R9)(R11*4), Z10
+	VMOVUPS   64(R9)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
+	VMOVUPS   Z8, (R9)(R11*4)
+	VMOVUPS   Z9, 64(R9)(R11*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
+	VMOVUPS   (R10)(R11*4), Z10
+	VMOVUPS   64(R10)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z8, (R10)(R11*4)
+	VMOVUPS   Z9, 64(R10)(R11*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z6, (SI)(R11*4)
+	VMOVDQU64 Z7, 64(SI)(R11*4)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around26:
+	VMOVNTDQ Z6, (SI)(R11*4)
+	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal33
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided39
+	JMP       divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS    all32_80000000<>+0(SB), Z1, Z3
 	VANDPS    all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS    all32_3c800000<>+0(SB), Z6, Z6
@@ -3651,9 +2915,9 @@ divided39:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some34
+	JMP       some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -3772,121 +3036,30 @@ block2:
 	PREFETCHT1 448(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
+	VMOVUPD (DI)(R11*8), Z0
+	VMOVUPD 64(DI)(R11*8), Z1
 
 loaded6:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   (DX), Z6
-	VMOVUPD   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   (R9), Z10
-	VMOVUPD   64(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R9)
-	VMOVUPD   Z9, 64(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   (R10), Z10
-	VMOVUPD   64(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R10)
-	VMOVUPD   Z9, 64(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	JEQ     loaded7
+	VMOVUPD (R8)(R11*8), Z2
+	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded12:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
+loaded7:
+	VMOVUPD (BX)(R11*8), Z6
+	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -3894,7 +3067,7 @@ reciprocal13:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
 	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
@@ -3925,272 +3098,87 @@ divided14:
 	VCMPPD    $0x0c, Z11, Z7, K4
 	VSUBPD    Z6, Z8, K1, Z10
 	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   128(DX), Z6
-	VMOVUPD   192(DX), Z7
+	VMOVUPD   (DX)(R11*8), Z6
+	VMOVUPD   64(DX)(R11*8), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPD    Z10, Z6, Z8
 	VMULPD    Z11, Z7, Z9
 	VMOVAPD.Z Z8, K5, Z8
 	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   128(R9), Z10
-	VMOVUPD   192(R9), Z11
+	VMOVUPD   (R9)(R11*8), Z10
+	VMOVUPD   64(R9)(R11*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R9)
-	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   Z8, (R9)(R11*8)
+	VMOVUPD   Z9, 64(R9)(R11*8)
 	VMOVAPD.Z Z6, K3, Z8
 	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   128(R10), Z10
-	VMOVUPD   192(R10), Z11
+	VMOVUPD   (R10)(R11*8), Z10
+	VMOVUPD   64(R10)(R11*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R10)
-	VMOVUPD   Z9, 192(R10)
+	VMOVUPD   Z8, (R10)(R11*8)
+	VMOVUPD   Z9, 64(R10)(R11*8)
 	VMOVAPD.Z Z6, K1, Z6
 	VMOVAPD.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU64 Z6, (SI)(R11*8)
+	VMOVDQU64 Z7, 64(SI)(R11*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around10:
+	VMOVNTDQ Z6, (SI)(R11*8)
+	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded18:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   256(DX), Z6
-	VMOVUPD   320(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   256(R9), Z10
-	VMOVUPD   320(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R9)
-	VMOVUPD   Z9, 320(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   256(R10), Z10
-	VMOVUPD   320(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R10)
-	VMOVUPD   Z9, 320(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU64 Z6, 256(SI)
-	VMOVDQU64 Z7, 320(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded24:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   384(DX), Z6
-	VMOVUPD   448(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   384(R9), Z10
-	VMOVUPD   448(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R9)
-	VMOVUPD   Z9, 448(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   384(R10), Z10
-	VMOVUPD   448(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R10)
-	VMOVUPD   Z9, 448(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU64 Z6, 384(SI)
-	VMOVDQU64 Z7, 448(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ     AX, AX
-	JLE       done31
+	JLE       done14
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded15
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded32:
+loaded15:
 	CMPB      73(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded16
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded33:
+loaded16:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided35:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Z1, Z3
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z1, Z6
 	VMAXPD    all64_3f90000000000000<>+0(SB), Z6, Z6
@@ -4227,9 +3215,9 @@ divided35:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some30
+	JMP       some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -4516,123 +3504,30 @@ block18:
 	PREFETCHT1 64(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded22:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Y6, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded28:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
+loaded23:
+	VCVTPH2PS (BX)(R11*2), Z6
+	VCVTPH2PS 32(BX)(R11*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal24
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
+	JMP       divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -4640,7 +3535,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
@@ -4671,87 +3566,90 @@ divided30:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
+	VCVTPH2PS (DX)(R11*2), Z6
+	VCVTPH2PS 32(DX)(R11*2), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
+	VMOVUPS   (R9)(R11*4), Z10
+	VMOVUPS   64(R9)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
+	VMOVUPS   Z8, (R9)(R11*4)
+	VMOVUPS   Z9, 64(R9)(R11*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
+	VMOVUPS   (R10)(R11*4), Z10
+	VMOVUPS   64(R10)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z8, (R10)(R11*4)
+	VMOVUPS   Z9, 64(R10)(R11*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Y6, 64(SI)
-	VMOVDQU64 Y7, 96(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Y6, (SI)(R11*2)
+	VMOVDQU64 Y7, 32(SI)(R11*2)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around26:
+	VMOVNTDQ Y6, (SI)(R11*2)
+	VMOVNTDQ Y7, 32(SI)(R11*2)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z1, Z3
 	VANDPS      all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS      all32_3c800000<>+0(SB), Z6, Z6
@@ -4789,9 +3687,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -5043,127 +3941,32 @@ block18:
 	PREFETCHT1 64(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
+	VMOVUPS (DI)(R11*4), Z1
+	VMOVUPS 64(DI)(R11*4), Z2
 
 loaded22:
-	VPMOVZXWD (BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_80000000<>+0(SB), Z8, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z12, Z12
-	VORPS     Z9, Z11, Z11
-	VORPS     Z10, Z12, Z12
-	VADDPS    Z11, Z7, Z13
-	VADDPS    Z12, Z8, Z14
-	VSUBPS    Z11, Z13, Z11
-	VSUBPS    Z12, Z14, Z12
-	VORPS     Z9, Z11, Z9
-	VORPS     Z10, Z12, Z10
-	VSUBPS    Z3, Z6, Z11
-	VSUBPS    Z4, Z6, Z12
-	VMINPS    Z11, Z7, Z11
-	VMINPS    Z12, Z8, Z12
-	VSUBPS    Z3, Z5, Z13
-	VSUBPS    Z4, Z5, Z14
-	VMAXPS    Z13, Z11, Z11
-	VMAXPS    Z14, Z12, Z12
-	VCMPPS    $0x00, Z11, Z7, K1
-	VCMPPS    $0x00, Z12, Z8, K2
-	VCMPPS    $0x0c, Z11, Z7, K3
-	VCMPPS    $0x0c, Z12, Z8, K4
-	VSUBPS    Z7, Z9, K1, Z11
-	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD (DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z11, Z7, Z9
-	VMULPS    Z12, Z8, Z10
-	VMOVAPS.Z Z9, K5, Z9
-	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   (R9), Z11
-	VMOVUPS   64(R9), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R9)
-	VMOVUPS   Z10, 64(R9)
-	VMOVAPS.Z Z7, K3, Z9
-	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   (R10), Z11
-	VMOVUPS   64(R10), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R10)
-	VMOVUPS   Z10, 64(R10)
-	VMOVAPS.Z Z7, K1, Z7
-	VMOVAPS.Z Z8, K2, Z8
-	VMOVDQA64 Z7, Z7
-	VPERMT2W  Z8, Z0, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z7, (SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z7, (SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z3
+	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded28:
-	VPMOVZXWD 64(BX), Z7
+loaded23:
+	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
+	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal24
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided30
+	JMP       divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -5171,7 +3974,7 @@ reciprocal29:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_80000000<>+0(SB), Z8, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
@@ -5202,9 +4005,9 @@ divided30:
 	VCMPPS    $0x0c, Z12, Z8, K4
 	VSUBPS    Z7, Z9, K1, Z11
 	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD 64(DX), Z7
+	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
+	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
@@ -5212,78 +4015,81 @@ divided30:
 	VMULPS    Z12, Z8, Z10
 	VMOVAPS.Z Z9, K5, Z9
 	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   128(R9), Z11
-	VMOVUPS   192(R9), Z12
+	VMOVUPS   (R9)(R11*4), Z11
+	VMOVUPS   64(R9)(R11*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R9)
-	VMOVUPS   Z10, 192(R9)
+	VMOVUPS   Z9, (R9)(R11*4)
+	VMOVUPS   Z10, 64(R9)(R11*4)
 	VMOVAPS.Z Z7, K3, Z9
 	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   128(R10), Z11
-	VMOVUPS   192(R10), Z12
+	VMOVUPS   (R10)(R11*4), Z11
+	VMOVUPS   64(R10)(R11*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R10)
-	VMOVUPS   Z10, 192(R10)
+	VMOVUPS   Z9, (R10)(R11*4)
+	VMOVUPS   Z10, 64(R10)(R11*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z7, (SI)(R11*2)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z7, 64(SI)
+around26:
+	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded37:
+loaded32:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z0, Z2
 	VANDPS      all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      all32_3c800000<>+0(SB), Z4, Z4
@@ -5323,9 +4129,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -5576,121 +4382,30 @@ block18:
 	PREFETCHT1 192(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded22:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   (DX), Z6
-	VMOVUPS   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded28:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
+loaded23:
+	VMOVUPS (BX)(R11*4), Z6
+	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal24
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided30
+	JMP     divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -5698,7 +4413,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
@@ -5729,85 +4444,88 @@ divided30:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   128(DX), Z6
-	VMOVUPS   192(DX), Z7
+	VMOVUPS   (DX)(R11*4), Z6
+	VMOVUPS   64(DX)(R11*4), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
+	VMOVUPS   (R9)(R11*4), Z10
+	VMOVUPS   64(R9)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
+	VMOVUPS   Z8, (R9)(R11*4)
+	VMOVUPS   Z9, 64(R9)(R11*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
+	VMOVUPS   (R10)(R11*4), Z10
+	VMOVUPS   64(R10)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z8, (R10)(R11*4)
+	VMOVUPS   Z9, 64(R10)(R11*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z6, (SI)(R11*4)
+	VMOVDQU64 Z7, 64(SI)(R11*4)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around26:
+	VMOVNTDQ Z6, (SI)(R11*4)
+	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal33
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided39
+	JMP       divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS    all32_80000000<>+0(SB), Z1, Z3
 	VANDPS    all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS    all32_38800000<>+0(SB), Z6, Z6
@@ -5844,9 +4562,9 @@ divided39:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some34
+	JMP       some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -5929,121 +4647,30 @@ block2:
 	PREFETCHT1 448(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
+	VMOVUPD (DI)(R11*8), Z0
+	VMOVUPD 64(DI)(R11*8), Z1
 
 loaded6:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   (DX), Z6
-	VMOVUPD   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   (R9), Z10
-	VMOVUPD   64(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R9)
-	VMOVUPD   Z9, 64(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   (R10), Z10
-	VMOVUPD   64(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R10)
-	VMOVUPD   Z9, 64(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	JEQ     loaded7
+	VMOVUPD (R8)(R11*8), Z2
+	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded12:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
+loaded7:
+	VMOVUPD (BX)(R11*8), Z6
+	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -6051,7 +4678,7 @@ reciprocal13:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
 	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
@@ -6082,272 +4709,87 @@ divided14:
 	VCMPPD    $0x0c, Z11, Z7, K4
 	VSUBPD    Z6, Z8, K1, Z10
 	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   128(DX), Z6
-	VMOVUPD   192(DX), Z7
+	VMOVUPD   (DX)(R11*8), Z6
+	VMOVUPD   64(DX)(R11*8), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPD    Z10, Z6, Z8
 	VMULPD    Z11, Z7, Z9
 	VMOVAPD.Z Z8, K5, Z8
 	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   128(R9), Z10
-	VMOVUPD   192(R9), Z11
+	VMOVUPD   (R9)(R11*8), Z10
+	VMOVUPD   64(R9)(R11*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R9)
-	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   Z8, (R9)(R11*8)
+	VMOVUPD   Z9, 64(R9)(R11*8)
 	VMOVAPD.Z Z6, K3, Z8
 	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   128(R10), Z10
-	VMOVUPD   192(R10), Z11
+	VMOVUPD   (R10)(R11*8), Z10
+	VMOVUPD   64(R10)(R11*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R10)
-	VMOVUPD   Z9, 192(R10)
+	VMOVUPD   Z8, (R10)(R11*8)
+	VMOVUPD   Z9, 64(R10)(R11*8)
 	VMOVAPD.Z Z6, K1, Z6
 	VMOVAPD.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU64 Z6, (SI)(R11*8)
+	VMOVDQU64 Z7, 64(SI)(R11*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around10:
+	VMOVNTDQ Z6, (SI)(R11*8)
+	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded18:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   256(DX), Z6
-	VMOVUPD   320(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   256(R9), Z10
-	VMOVUPD   320(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R9)
-	VMOVUPD   Z9, 320(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   256(R10), Z10
-	VMOVUPD   320(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R10)
-	VMOVUPD   Z9, 320(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU64 Z6, 256(SI)
-	VMOVDQU64 Z7, 320(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded24:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   384(DX), Z6
-	VMOVUPD   448(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   384(R9), Z10
-	VMOVUPD   448(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R9)
-	VMOVUPD   Z9, 448(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   384(R10), Z10
-	VMOVUPD   448(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R10)
-	VMOVUPD   Z9, 448(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU64 Z6, 384(SI)
-	VMOVDQU64 Z7, 448(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ     AX, AX
-	JLE       done31
+	JLE       done14
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded15
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded32:
+loaded15:
 	CMPB      73(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded16
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded33:
+loaded16:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided35:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Z1, Z3
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z1, Z6
 	VMAXPD    all64_3f10000000000000<>+0(SB), Z6, Z6
@@ -6384,9 +4826,9 @@ divided35:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some30
+	JMP       some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -6653,123 +5095,30 @@ block18:
 	PREFETCHT1 64(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
 loaded22:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Y6, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded28:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
+loaded23:
+	VCVTPH2PS (BX)(R11*2), Z6
+	VCVTPH2PS 32(BX)(R11*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal24
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
+	JMP       divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -6777,7 +5126,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
@@ -6808,87 +5157,90 @@ divided30:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
+	VCVTPH2PS (DX)(R11*2), Z6
+	VCVTPH2PS 32(DX)(R11*2), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
+	VMOVUPS   (R9)(R11*4), Z10
+	VMOVUPS   64(R9)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
+	VMOVUPS   Z8, (R9)(R11*4)
+	VMOVUPS   Z9, 64(R9)(R11*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
+	VMOVUPS   (R10)(R11*4), Z10
+	VMOVUPS   64(R10)(R11*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z8, (R10)(R11*4)
+	VMOVUPS   Z9, 64(R10)(R11*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Y6, 64(SI)
-	VMOVDQU64 Y7, 96(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Y6, (SI)(R11*2)
+	VMOVDQU64 Y7, 32(SI)(R11*2)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around26:
+	VMOVNTDQ Y6, (SI)(R11*2)
+	VMOVNTDQ Y7, 32(SI)(R11*2)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z1, Z3
 	VANDPS      all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS      all32_38800000<>+0(SB), Z6, Z6
@@ -6926,9 +5278,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -7180,127 +5532,32 @@ block18:
 	PREFETCHT1 64(BX)(R11*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
+	XORQ R11, R11
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
+	VMOVUPS (DI)(R11*4), Z1
+	VMOVUPS 64(DI)(R11*4), Z2
 
 loaded22:
-	VPMOVZXWD (BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_80000000<>+0(SB), Z8, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z12, Z12
-	VORPS     Z9, Z11, Z11
-	VORPS     Z10, Z12, Z12
-	VADDPS    Z11, Z7, Z13
-	VADDPS    Z12, Z8, Z14
-	VSUBPS    Z11, Z13, Z11
-	VSUBPS    Z12, Z14, Z12
-	VORPS     Z9, Z11, Z9
-	VORPS     Z10, Z12, Z10
-	VSUBPS    Z3, Z6, Z11
-	VSUBPS    Z4, Z6, Z12
-	VMINPS    Z11, Z7, Z11
-	VMINPS    Z12, Z8, Z12
-	VSUBPS    Z3, Z5, Z13
-	VSUBPS    Z4, Z5, Z14
-	VMAXPS    Z13, Z11, Z11
-	VMAXPS    Z14, Z12, Z12
-	VCMPPS    $0x00, Z11, Z7, K1
-	VCMPPS    $0x00, Z12, Z8, K2
-	VCMPPS    $0x0c, Z11, Z7, K3
-	VCMPPS    $0x0c, Z12, Z8, K4
-	VSUBPS    Z7, Z9, K1, Z11
-	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD (DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z11, Z7, Z9
-	VMULPS    Z12, Z8, Z10
-	VMOVAPS.Z Z9, K5, Z9
-	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   (R9), Z11
-	VMOVUPS   64(R9), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R9)
-	VMOVUPS   Z10, 64(R9)
-	VMOVAPS.Z Z7, K3, Z9
-	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   (R10), Z11
-	VMOVUPS   64(R10), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R10)
-	VMOVUPS   Z10, 64(R10)
-	VMOVAPS.Z Z7, K1, Z7
-	VMOVAPS.Z Z8, K2, Z8
-	VMOVDQA64 Z7, Z7
-	VPERMT2W  Z8, Z0, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z7, (SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z7, (SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	JEQ     loaded23
+	VMOVUPS (R8)(R11*4), Z3
+	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded28:
-	VPMOVZXWD 64(BX), Z7
+loaded23:
+	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
+	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal24
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided30
+	JMP       divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -7308,7 +5565,7 @@ reciprocal29:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_80000000<>+0(SB), Z8, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
@@ -7339,9 +5596,9 @@ divided30:
 	VCMPPS    $0x0c, Z12, Z8, K4
 	VSUBPS    Z7, Z9, K1, Z11
 	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD 64(DX), Z7
+	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
+	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
@@ -7349,78 +5606,81 @@ divided30:
 	VMULPS    Z12, Z8, Z10
 	VMOVAPS.Z Z9, K5, Z9
 	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   128(R9), Z11
-	VMOVUPS   192(R9), Z12
+	VMOVUPS   (R9)(R11*4), Z11
+	VMOVUPS   64(R9)(R11*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R9)
-	VMOVUPS   Z10, 192(R9)
+	VMOVUPS   Z9, (R9)(R11*4)
+	VMOVUPS   Z10, 64(R9)(R11*4)
 	VMOVAPS.Z Z7, K3, Z9
 	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   128(R10), Z11
-	VMOVUPS   192(R10), Z12
+	VMOVUPS   (R10)(R11*4), Z11
+	VMOVUPS   64(R10)(R11*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R10)
-	VMOVUPS   Z10, 192(R10)
+	VMOVUPS   Z9, (R10)(R11*4)
+	VMOVUPS   Z10, 64(R10)(R11*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z7, (SI)(R11*2)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z7, 64(SI)
+around26:
+	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded37:
+loaded32:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z0, Z2
 	VANDPS      all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      all32_38800000<>+0(SB), Z4, Z4
@@ -7460,9 +5720,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -7515,15 +5775,18 @@ block5:
 	PREFETCHT1 192(BX)(R14*1)
 
 near8:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+	XORQ R14, R14
+
+group9:
+	VMOVUPS (BX)(R14*4), Y4
+	VMOVUPS 32(BX)(R14*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal10
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7531,7 +5794,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -7550,251 +5813,44 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   (DX), Y6
-	VMOVUPS   32(DX), Y7
+	VMOVUPS   (DX)(R14*4), Y6
+	VMOVUPS   32(DX)(R14*4), Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
 	VMULPS    Y4, Y6, Y4
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   Y4, (SI)(R14*4)
+	VMOVDQU   Y5, 32(SI)(R14*4)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around12:
+	VMOVNTDQ Y4, (SI)(R14*4)
+	VMOVNTDQ Y5, 32(SI)(R14*4)
 
-stored12:
-	VMOVUPS 64(BX), Y4
-	VMOVUPS 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   64(DX), Y6
-	VMOVUPS   96(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 64(SI)
-	VMOVDQU   Y5, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPS 128(BX), Y4
-	VMOVUPS 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   128(DX), Y6
-	VMOVUPS   160(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 128(SI)
-	VMOVDQU   Y5, 160(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPS 192(BX), Y4
-	VMOVUPS 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   192(DX), Y6
-	VMOVUPS   224(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 192(SI)
-	VMOVDQU   Y5, 224(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group9
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -7813,31 +5869,31 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand17:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7845,7 +5901,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided19:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -7889,16 +5945,16 @@ divided30:
 	VANDPS    Y3, Y8, Y2
 	VANDPS    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around20
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored32
+	JMP       stored21
 
-around31:
+around20:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -7907,7 +5963,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -7920,9 +5976,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7949,12 +6005,12 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -7964,28 +6020,31 @@ block34:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near36:
+near25:
+	XORQ R11, R11
+
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded27
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded37:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded28
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded38:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded28:
+	VMOVUPS (BX)(R11*4), Y6
+	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal29
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided30
 
-reciprocal39:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7993,7 +6052,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided30:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8012,326 +6071,83 @@ divided40:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
+	VMOVUPS   (DX)(R11*4), Y8
+	VMOVUPS   32(DX)(R11*4), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored42
+	JNE       around31
+	VMOVDQU   Y6, (SI)(R11*4)
+	VMOVDQU   Y7, 32(SI)(R11*4)
+	JMP       stored32
 
-around41:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around31:
+	VMOVNTDQ Y6, (SI)(R11*4)
+	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal45
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal51
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal57
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored60:
+stored32:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group26
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay33
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
-some62:
+blocks24:
+some34:
 	TESTQ   AX, AX
-	JLE     done63
+	JLE     done35
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded64:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded37:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal66
+	JNE     reciprocal38
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided67
+	JMP     divided39
 
-reciprocal66:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8339,7 +6155,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8383,16 +6199,16 @@ divided67:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around40
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored69
+	JMP       stored41
 
-around68:
+around40:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored69:
+stored41:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -8401,9 +6217,9 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some34
 
-done63:
+done35:
 	VZEROUPPER
 	RET
 
@@ -8464,15 +6280,18 @@ block5:
 	PREFETCHT1 448(BX)(R14*1)
 
 near8:
-	VMOVUPD (BX), Y4
-	VMOVUPD 32(BX), Y5
+	XORQ R14, R14
+
+group9:
+	VMOVUPD (BX)(R14*8), Y4
+	VMOVUPD 32(BX)(R14*8), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal10
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -8480,7 +6299,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPD  $0x08, Y4, Y6
 	VROUNDPD  $0x08, Y5, Y7
 	VSUBPD    Y3, Y1, Y8
@@ -8499,531 +6318,44 @@ divided10:
 	VSUBPD    Y5, Y7, Y5
 	VBLENDVPD Y10, Y4, Y8, Y4
 	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   (DX), Y6
-	VMOVUPD   32(DX), Y7
+	VMOVUPD   (DX)(R14*8), Y6
+	VMOVUPD   32(DX)(R14*8), Y7
 	VORPD     Y12, Y10, Y8
 	VORPD     Y13, Y11, Y9
 	VMULPD    Y4, Y6, Y4
 	VMULPD    Y5, Y7, Y5
 	VANDPD    Y4, Y8, Y4
 	VANDPD    Y5, Y9, Y5
-	VMOVUPD   (R9), Y8
-	VMOVUPD   32(R9), Y9
+	VMOVUPD   (R9)(R14*8), Y8
+	VMOVUPD   32(R9)(R14*8), Y9
 	VADDPD    Y4, Y8, Y4
 	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, (R9)
-	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   Y4, (R9)(R14*8)
+	VMOVUPD   Y5, 32(R9)(R14*8)
 	VANDPD    Y6, Y12, Y4
 	VANDPD    Y7, Y13, Y5
-	VMOVUPD   (R10), Y8
-	VMOVUPD   32(R10), Y9
+	VMOVUPD   (R10)(R14*8), Y8
+	VMOVUPD   32(R10)(R14*8), Y9
 	VADDPD    Y4, Y8, Y4
 	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, (R10)
-	VMOVUPD   Y5, 32(R10)
+	VMOVUPD   Y4, (R10)(R14*8)
+	VMOVUPD   Y5, 32(R10)(R14*8)
 	VANDPD    Y6, Y10, Y4
 	VANDPD    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   Y4, (SI)(R14*8)
+	VMOVDQU   Y5, 32(SI)(R14*8)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around12:
+	VMOVNTDQ Y4, (SI)(R14*8)
+	VMOVNTDQ Y5, 32(SI)(R14*8)
 
-stored12:
-	VMOVUPD 64(BX), Y4
-	VMOVUPD 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided14:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   64(DX), Y6
-	VMOVUPD   96(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   64(R9), Y8
-	VMOVUPD   96(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 64(R9)
-	VMOVUPD   Y5, 96(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   64(R10), Y8
-	VMOVUPD   96(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 64(R10)
-	VMOVUPD   Y5, 96(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 64(SI)
-	VMOVDQU   Y5, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPD 128(BX), Y4
-	VMOVUPD 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided18:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   128(DX), Y6
-	VMOVUPD   160(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   128(R9), Y8
-	VMOVUPD   160(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 128(R9)
-	VMOVUPD   Y5, 160(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   128(R10), Y8
-	VMOVUPD   160(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 128(R10)
-	VMOVUPD   Y5, 160(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 128(SI)
-	VMOVDQU   Y5, 160(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPD 192(BX), Y4
-	VMOVUPD 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided22:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   192(DX), Y6
-	VMOVUPD   224(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   192(R9), Y8
-	VMOVUPD   224(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 192(R9)
-	VMOVUPD   Y5, 224(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   192(R10), Y8
-	VMOVUPD   224(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 192(R10)
-	VMOVUPD   Y5, 224(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 192(SI)
-	VMOVDQU   Y5, 224(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
-	VMOVUPD 256(BX), Y4
-	VMOVUPD 288(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided26:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   256(DX), Y6
-	VMOVUPD   288(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   256(R9), Y8
-	VMOVUPD   288(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 256(R9)
-	VMOVUPD   Y5, 288(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   256(R10), Y8
-	VMOVUPD   288(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 256(R10)
-	VMOVUPD   Y5, 288(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y4, 256(SI)
-	VMOVDQU   Y5, 288(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y4, 256(SI)
-	VMOVNTDQ Y5, 288(SI)
-
-stored28:
-	VMOVUPD 320(BX), Y4
-	VMOVUPD 352(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal29
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided30
-
-reciprocal29:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided30:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   320(DX), Y6
-	VMOVUPD   352(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   320(R9), Y8
-	VMOVUPD   352(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 320(R9)
-	VMOVUPD   Y5, 352(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   320(R10), Y8
-	VMOVUPD   352(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 320(R10)
-	VMOVUPD   Y5, 352(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y4, 320(SI)
-	VMOVDQU   Y5, 352(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y4, 320(SI)
-	VMOVNTDQ Y5, 352(SI)
-
-stored32:
-	VMOVUPD 384(BX), Y4
-	VMOVUPD 416(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal33
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided34
-
-reciprocal33:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided34:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   384(DX), Y6
-	VMOVUPD   416(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   384(R9), Y8
-	VMOVUPD   416(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 384(R9)
-	VMOVUPD   Y5, 416(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   384(R10), Y8
-	VMOVUPD   416(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 384(R10)
-	VMOVUPD   Y5, 416(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   Y4, 384(SI)
-	VMOVDQU   Y5, 416(SI)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y4, 384(SI)
-	VMOVNTDQ Y5, 416(SI)
-
-stored36:
-	VMOVUPD 448(BX), Y4
-	VMOVUPD 480(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided38:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   448(DX), Y6
-	VMOVUPD   480(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   448(R9), Y8
-	VMOVUPD   480(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 448(R9)
-	VMOVUPD   Y5, 480(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   448(R10), Y8
-	VMOVUPD   480(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 448(R10)
-	VMOVUPD   Y5, 480(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, 448(SI)
-	VMOVDQU   Y5, 480(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, 448(SI)
-	VMOVNTDQ Y5, 480(SI)
-
-stored40:
+stored13:
+	ADDQ $0x00000008, R14
+	CMPQ R14, $0x00000040
+	JNE  group9
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
@@ -9042,31 +6374,31 @@ stored40:
 	JMP  turn4
 
 turns6:
-some41:
+some14:
 	TESTQ      AX, AX
-	JLE        done42
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near43:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand44:
+strand17:
 	VBROADCASTSD (R12), Y2
 	VBROADCASTSD 1024(R12), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal18
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y2
-	JMP          divided46
+	JMP          divided19
 
-reciprocal45:
+reciprocal18:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9074,7 +6406,7 @@ reciprocal45:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y2
 
-divided46:
+divided19:
 	VROUNDPD  $0x08, Y4, Y5
 	VROUNDPD  $0x08, Y2, Y6
 	VSUBPD    Y3, Y1, Y7
@@ -9118,16 +6450,16 @@ divided46:
 	VANDPD    Y3, Y8, Y2
 	VANDPD    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around20
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored48
+	JMP       stored21
 
-around47:
+around20:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored48:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -9136,7 +6468,7 @@ stored48:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand44
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -9149,9 +6481,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some41
+	JMP  some14
 
-done42:
+done15:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9178,12 +6510,12 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block50:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near52
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9201,28 +6533,31 @@ block50:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near52:
+near25:
+	XORQ R11, R11
+
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded27
+	VMOVUPD (DI)(R11*8), Y0
+	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded53:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded28
+	VMOVUPD (R8)(R11*8), Y2
+	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded54:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+loaded28:
+	VMOVUPD (BX)(R11*8), Y6
+	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal29
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided30
 
-reciprocal55:
+reciprocal29:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9230,7 +6565,7 @@ reciprocal55:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided56:
+divided30:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9249,654 +6584,83 @@ divided56:
 	VSUBPD    Y7, Y9, Y7
 	VBLENDVPD Y12, Y6, Y10, Y6
 	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
+	VMOVUPD   (DX)(R11*8), Y8
+	VMOVUPD   32(DX)(R11*8), Y9
 	VORPD     Y14, Y12, Y10
 	VORPD     Y15, Y13, Y11
 	VMULPD    Y6, Y8, Y6
 	VMULPD    Y7, Y9, Y7
 	VANDPD    Y6, Y10, Y6
 	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
+	VMOVUPD   (R9)(R11*8), Y10
+	VMOVUPD   32(R9)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
+	VMOVUPD   Y6, (R9)(R11*8)
+	VMOVUPD   Y7, 32(R9)(R11*8)
 	VANDPD    Y8, Y14, Y6
 	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
+	VMOVUPD   (R10)(R11*8), Y10
+	VMOVUPD   32(R10)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
+	VMOVUPD   Y6, (R10)(R11*8)
+	VMOVUPD   Y7, 32(R10)(R11*8)
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored58
+	JNE       around31
+	VMOVDQU   Y6, (SI)(R11*8)
+	VMOVDQU   Y7, 32(SI)(R11*8)
+	JMP       stored32
 
-around57:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around31:
+	VMOVNTDQ Y6, (SI)(R11*8)
+	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored58:
-	CMPB    72(CX), $0x00
-	JEQ     loaded59
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded59:
-	CMPB    73(CX), $0x00
-	JEQ     loaded60
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
-
-loaded60:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal61
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided62
-
-reciprocal61:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided62:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored64:
-	CMPB    72(CX), $0x00
-	JEQ     loaded65
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded65:
-	CMPB    73(CX), $0x00
-	JEQ     loaded66
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded66:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal67
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided68
-
-reciprocal67:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided68:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around69
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored70
-
-around69:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored70:
-	CMPB    72(CX), $0x00
-	JEQ     loaded71
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded71:
-	CMPB    73(CX), $0x00
-	JEQ     loaded72
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded72:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal73
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided74
-
-reciprocal73:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided74:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around75
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored76
-
-around75:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored76:
-	CMPB    72(CX), $0x00
-	JEQ     loaded77
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded77:
-	CMPB    73(CX), $0x00
-	JEQ     loaded78
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded78:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal79
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided80
-
-reciprocal79:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided80:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around81
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored82:
-	CMPB    72(CX), $0x00
-	JEQ     loaded83
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded83:
-	CMPB    73(CX), $0x00
-	JEQ     loaded84
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded84:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal85
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided86
-
-reciprocal85:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided86:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around87
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored88
-
-around87:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored88:
-	CMPB    72(CX), $0x00
-	JEQ     loaded89
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded89:
-	CMPB    73(CX), $0x00
-	JEQ     loaded90
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded90:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal91
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided92
-
-reciprocal91:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided92:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around93
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored94
-
-around93:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored94:
-	CMPB    72(CX), $0x00
-	JEQ     loaded95
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded95:
-	CMPB    73(CX), $0x00
-	JEQ     loaded96
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded96:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal97
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided98
-
-reciprocal97:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided98:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored100
-
-around99:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored100:
+stored32:
+	ADDQ $0x00000008, R11
+	CMPQ R11, $0x00000040
+	JNE  group26
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay101
+	JEQ  stay33
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay101:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block23
 
-blocks51:
-some102:
+blocks24:
+some34:
 	TESTQ   AX, AX
-	JLE     done103
+	JLE     done35
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded36
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded104:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded37
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded105:
+loaded37:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal106
+	JNE     reciprocal38
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided107
+	JMP     divided39
 
-reciprocal106:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9904,7 +6668,7 @@ reciprocal106:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided107:
+divided39:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9948,16 +6712,16 @@ divided107:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around108
+	JNE       around40
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored109
+	JMP       stored41
 
-around108:
+around40:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored109:
+stored41:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -9966,9 +6730,9 @@ stored109:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some102
+	JMP  some34
 
-done103:
+done35:
 	VZEROUPPER
 	RET
 
@@ -10017,15 +6781,18 @@ block5:
 	PREFETCHT1 64(BX)(R14*1)
 
 near8:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+	XORQ R14, R14
+
+group9:
+	VCVTPH2PS (BX)(R14*2), Y4
+	VCVTPH2PS 16(BX)(R14*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal10
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10033,7 +6800,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -10052,259 +6819,46 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R14*2), Y6
+	VCVTPH2PS 16(DX)(R14*2), Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
 	VMULPS    Y4, Y6, Y4
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   X4, (SI)(R14*2)
+	VMOVDQU   X5, 16(SI)(R14*2)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around12:
+	VMOVNTDQ X4, (SI)(R14*2)
+	VMOVNTDQ X5, 16(SI)(R14*2)
 
-stored12:
-	VCVTPH2PS 32(BX), Y4
-	VCVTPH2PS 48(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 32(DX), Y6
-	VCVTPH2PS 48(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X4, 32(SI)
-	VMOVDQU   X5, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X4, 32(SI)
-	VMOVNTDQ X5, 48(SI)
-
-stored16:
-	VCVTPH2PS 64(BX), Y4
-	VCVTPH2PS 80(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 64(DX), Y6
-	VCVTPH2PS 80(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X4, 64(SI)
-	VMOVDQU   X5, 80(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X4, 64(SI)
-	VMOVNTDQ X5, 80(SI)
-
-stored20:
-	VCVTPH2PS 96(BX), Y4
-	VCVTPH2PS 112(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 96(DX), Y6
-	VCVTPH2PS 112(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, 96(SI)
-	VMOVDQU   X5, 112(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X4, 96(SI)
-	VMOVNTDQ X5, 112(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group9
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -10323,31 +6877,31 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand17:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10355,7 +6909,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided19:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -10401,16 +6955,16 @@ divided30:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around20
 	VMOVDQU   X2, (SI)
 	VMOVDQU   X3, 16(SI)
-	JMP       stored32
+	JMP       stored21
 
-around31:
+around20:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10419,7 +6973,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10432,9 +6986,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10461,39 +7015,42 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near36:
+near25:
+	XORQ R11, R11
+
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded27
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded37:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded28
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded38:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded28:
+	VCVTPH2PS (BX)(R11*2), Y6
+	VCVTPH2PS 16(BX)(R11*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal29
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided30
 
-reciprocal39:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10501,7 +7058,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided30:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10520,334 +7077,85 @@ divided40:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
+	VCVTPH2PS (DX)(R11*2), Y8
+	VCVTPH2PS 16(DX)(R11*2), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored42
+	JNE       around31
+	VMOVDQU   X6, (SI)(R11*2)
+	VMOVDQU   X7, 16(SI)(R11*2)
+	JMP       stored32
 
-around41:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
+around31:
+	VMOVNTDQ X6, (SI)(R11*2)
+	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored60:
+stored32:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group26
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay33
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
-some62:
+blocks24:
+some34:
 	TESTQ   AX, AX
-	JLE     done63
+	JLE     done35
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded64:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded37:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal66
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided67
+	JMP       divided39
 
-reciprocal66:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10855,7 +7163,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10901,16 +7209,16 @@ divided67:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around40
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored69
+	JMP       stored41
 
-around68:
+around40:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored69:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -10919,9 +7227,9 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some34
 
-done63:
+done35:
 	VZEROUPPER
 	RET
 
@@ -10970,17 +7278,20 @@ block5:
 	PREFETCHT1 64(BX)(R14*1)
 
 near8:
-	VPMOVZXWD (BX), Y4
+	XORQ R14, R14
+
+group9:
+	VPMOVZXWD (BX)(R14*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R14*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal10
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10988,7 +7299,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -11007,9 +7318,9 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R14*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
@@ -11017,20 +7328,20 @@ divided10:
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	VPSRLD    $0x10, Y4, Y4
@@ -11038,242 +7349,17 @@ divided10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   Y4, (SI)(R14*2)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ Y4, (SI)
+around12:
+	VMOVNTDQ Y4, (SI)(R14*2)
 
-stored12:
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 32(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 32(SI)
-
-stored16:
-	VPMOVZXWD 64(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 64(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 64(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 64(SI)
-
-stored20:
-	VPMOVZXWD 96(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 96(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 96(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 96(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group9
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -11292,20 +7378,20 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand17:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VPMOVZXWD    (BX), Y4
@@ -11313,12 +7399,12 @@ strand28:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11326,7 +7412,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided19:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -11376,14 +7462,14 @@ divided30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around20
 	VMOVDQU   Y2, (SI)
-	JMP       stored32
+	JMP       stored21
 
-around31:
+around20:
 	VMOVNTDQ Y2, (SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -11392,7 +7478,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -11405,9 +7491,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11434,41 +7520,44 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near36:
+near25:
+	XORQ R11, R11
+
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded27
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded37:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded28
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded38:
-	VPMOVZXWD (BX), Y6
+loaded28:
+	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal29
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided30
 
-reciprocal39:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11476,7 +7565,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided30:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11495,9 +7584,9 @@ divided40:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
+	VPMOVZXWD (DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
+	VPMOVZXWD 16(DX)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
@@ -11505,20 +7594,20 @@ divided40:
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VPSRLD    $0x10, Y6, Y6
@@ -11526,319 +7615,58 @@ divided40:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   Y6, (SI)
-	JMP       stored42
+	JNE       around31
+	VMOVDQU   Y6, (SI)(R11*2)
+	JMP       stored32
 
-around41:
-	VMOVNTDQ Y6, (SI)
+around31:
+	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VPMOVZXWD 32(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y6, 32(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y6, 64(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y6, 96(SI)
-
-stored60:
+stored32:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group26
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay33
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
-some62:
+blocks24:
+some34:
 	TESTQ   AX, AX
-	JLE     done63
+	JLE     done35
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded64:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded37:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal66
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided67
+	JMP       divided39
 
-reciprocal66:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11846,7 +7674,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11896,14 +7724,14 @@ divided67:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around40
 	VMOVDQU   Y6, (SI)
-	JMP       stored69
+	JMP       stored41
 
-around68:
+around40:
 	VMOVNTDQ Y6, (SI)
 
-stored69:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -11912,9 +7740,9 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some34
 
-done63:
+done35:
 	VZEROUPPER
 	RET
 
@@ -11953,123 +7781,30 @@ block2:
 	PREFETCHT1 192(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
+loaded7:
+	VMOVUPS (BX)(R11*4), Y6
+	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12077,7 +7812,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -12110,272 +7845,83 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
+	VMOVUPS   (DX)(R11*4), Y8
+	VMOVUPS   32(DX)(R11*4), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*4)
+	VMOVDQU   Y7, 32(SI)(R11*4)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*4)
+	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal17
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided35
+	JMP     divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12383,7 +7929,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -12441,16 +7987,16 @@ divided35:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored37:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -12459,9 +8005,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -12508,123 +8054,30 @@ block2:
 	PREFETCHT1 448(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	VMOVUPD (DI)(R11*8), Y0
+	VMOVUPD 32(DI)(R11*8), Y1
 
 loaded6:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPD (R8)(R11*8), Y2
+	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded12:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
+loaded7:
+	VMOVUPD (BX)(R11*8), Y6
+	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12632,7 +8085,7 @@ reciprocal13:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
@@ -12665,656 +8118,83 @@ divided14:
 	VSUBPD    Y7, Y9, Y7
 	VBLENDVPD Y12, Y6, Y10, Y6
 	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
+	VMOVUPD   (DX)(R11*8), Y8
+	VMOVUPD   32(DX)(R11*8), Y9
 	VORPD     Y14, Y12, Y10
 	VORPD     Y15, Y13, Y11
 	VMULPD    Y6, Y8, Y6
 	VMULPD    Y7, Y9, Y7
 	VANDPD    Y6, Y10, Y6
 	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
+	VMOVUPD   (R9)(R11*8), Y10
+	VMOVUPD   32(R9)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
+	VMOVUPD   Y6, (R9)(R11*8)
+	VMOVUPD   Y7, 32(R9)(R11*8)
 	VANDPD    Y8, Y14, Y6
 	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
+	VMOVUPD   (R10)(R11*8), Y10
+	VMOVUPD   32(R10)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
+	VMOVUPD   Y6, (R10)(R11*8)
+	VMOVUPD   Y7, 32(R10)(R11*8)
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*8)
+	VMOVDQU   Y7, 32(SI)(R11*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*8)
+	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded18:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded24:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded30:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided32:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored34:
-	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded35:
-	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded36:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided38:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded42:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided44:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded48:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided50:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored52:
+stored11:
+	ADDQ $0x00000008, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay53:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some54:
+some13:
 	TESTQ   AX, AX
-	JLE     done55
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded15
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded56:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded16
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded57:
+loaded16:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal17
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided18
 
-reciprocal58:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -13322,7 +8202,7 @@ reciprocal58:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided59:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
@@ -13380,16 +8260,16 @@ divided59:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored61
+	JMP       stored20
 
-around60:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored61:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13398,9 +8278,9 @@ stored61:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some54
+	JMP  some13
 
-done55:
+done14:
 	VZEROUPPER
 	RET
 
@@ -13435,125 +8315,30 @@ block2:
 	PREFETCHT1 64(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
+loaded7:
+	VCVTPH2PS (BX)(R11*2), Y6
+	VCVTPH2PS 16(BX)(R11*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13561,7 +8346,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -13594,278 +8379,85 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
+	VCVTPH2PS (DX)(R11*2), Y8
+	VCVTPH2PS 16(DX)(R11*2), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   X6, (SI)(R11*2)
+	VMOVDQU   X7, 16(SI)(R11*2)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
+around10:
+	VMOVNTDQ X6, (SI)(R11*2)
+	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13873,7 +8465,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -13933,16 +8525,16 @@ divided35:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -13951,9 +8543,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -13988,131 +8580,32 @@ block2:
 	PREFETCHT1 64(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VPMOVZXWD 32(BX), Y6
+loaded7:
+	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
+	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14120,7 +8613,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -14153,9 +8646,9 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
+	VPMOVZXWD (DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
+	VPMOVZXWD 16(DX)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
@@ -14163,20 +8656,20 @@ divided14:
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VPSRLD    $0x10, Y6, Y6
@@ -14184,259 +8677,58 @@ divided14:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*2)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 32(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 64(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 96(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14444,7 +8736,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -14508,14 +8800,14 @@ divided35:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   Y6, (SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ Y6, (SI)
 
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -14524,9 +8816,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -14565,123 +8857,30 @@ block2:
 	PREFETCHT1 192(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
+loaded7:
+	VMOVUPS (BX)(R11*4), Y6
+	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14689,7 +8888,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -14722,272 +8921,83 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
+	VMOVUPS   (DX)(R11*4), Y8
+	VMOVUPS   32(DX)(R11*4), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*4)
+	VMOVDQU   Y7, 32(SI)(R11*4)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*4)
+	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal17
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided35
+	JMP     divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14995,7 +9005,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -15053,16 +9063,16 @@ divided35:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored37:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -15071,9 +9081,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -15120,123 +9130,30 @@ block2:
 	PREFETCHT1 448(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	VMOVUPD (DI)(R11*8), Y0
+	VMOVUPD 32(DI)(R11*8), Y1
 
 loaded6:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPD (R8)(R11*8), Y2
+	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded12:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
+loaded7:
+	VMOVUPD (BX)(R11*8), Y6
+	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -15244,7 +9161,7 @@ reciprocal13:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
@@ -15277,656 +9194,83 @@ divided14:
 	VSUBPD    Y7, Y9, Y7
 	VBLENDVPD Y12, Y6, Y10, Y6
 	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
+	VMOVUPD   (DX)(R11*8), Y8
+	VMOVUPD   32(DX)(R11*8), Y9
 	VORPD     Y14, Y12, Y10
 	VORPD     Y15, Y13, Y11
 	VMULPD    Y6, Y8, Y6
 	VMULPD    Y7, Y9, Y7
 	VANDPD    Y6, Y10, Y6
 	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
+	VMOVUPD   (R9)(R11*8), Y10
+	VMOVUPD   32(R9)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
+	VMOVUPD   Y6, (R9)(R11*8)
+	VMOVUPD   Y7, 32(R9)(R11*8)
 	VANDPD    Y8, Y14, Y6
 	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
+	VMOVUPD   (R10)(R11*8), Y10
+	VMOVUPD   32(R10)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
+	VMOVUPD   Y6, (R10)(R11*8)
+	VMOVUPD   Y7, 32(R10)(R11*8)
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*8)
+	VMOVDQU   Y7, 32(SI)(R11*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*8)
+	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded18:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded24:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded30:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided32:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored34:
-	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded35:
-	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded36:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided38:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded42:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided44:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded48:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided50:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored52:
+stored11:
+	ADDQ $0x00000008, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay53:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some54:
+some13:
 	TESTQ   AX, AX
-	JLE     done55
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded15
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded56:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded16
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded57:
+loaded16:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal17
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided18
 
-reciprocal58:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -15934,7 +9278,7 @@ reciprocal58:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided59:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
@@ -15992,16 +9336,16 @@ divided59:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored61
+	JMP       stored20
 
-around60:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored61:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -16010,9 +9354,9 @@ stored61:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some54
+	JMP  some13
 
-done55:
+done14:
 	VZEROUPPER
 	RET
 
@@ -16047,125 +9391,30 @@ block2:
 	PREFETCHT1 64(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
+loaded7:
+	VCVTPH2PS (BX)(R11*2), Y6
+	VCVTPH2PS 16(BX)(R11*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16173,7 +9422,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -16206,278 +9455,85 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
+	VCVTPH2PS (DX)(R11*2), Y8
+	VCVTPH2PS 16(DX)(R11*2), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   X6, (SI)(R11*2)
+	VMOVDQU   X7, 16(SI)(R11*2)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
+around10:
+	VMOVNTDQ X6, (SI)(R11*2)
+	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16485,7 +9541,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -16545,16 +9601,16 @@ divided35:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -16563,9 +9619,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -16600,131 +9656,32 @@ block2:
 	PREFETCHT1 64(BX)(R11*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R11, R11
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
 loaded6:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded12:
-	VPMOVZXWD 32(BX), Y6
+loaded7:
+	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
+	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16732,7 +9689,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -16765,9 +9722,9 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
+	VPMOVZXWD (DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
+	VPMOVZXWD 16(DX)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
@@ -16775,20 +9732,20 @@ divided14:
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VPSRLD    $0x10, Y6, Y6
@@ -16796,259 +9753,58 @@ divided14:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R11*2)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 32(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 64(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 96(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group5
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17056,7 +9812,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -17120,14 +9876,14 @@ divided35:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   Y6, (SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ Y6, (SI)
 
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -17136,8 +9892,8 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET

@@ -16822,8 +16822,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS      (DX), Y7
-	VMOVUPS      32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS      (DX)(R11*4), Y7
+	VMOVUPS      32(DX)(R11*4), Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -16842,98 +16845,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VMOVUPS      64(DX), Y7
-	VMOVUPS      96(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VMOVUPS      128(DX), Y7
-	VMOVUPS      160(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VMOVUPS      192(DX), Y7
-	VMOVUPS      224(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -16950,36 +16872,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16987,7 +16912,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -17007,21 +16932,54 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -17029,171 +16987,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -17213,21 +17009,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17235,9 +17031,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17264,32 +17060,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -17303,15 +17099,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -17332,53 +17128,53 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17386,7 +17182,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -17406,22 +17202,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17503,8 +17299,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS      (DX), Y7
-	VMOVUPS      32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS      (DX)(R11*4), Y7
+	VMOVUPS      32(DX)(R11*4), Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -17523,98 +17322,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VMOVUPS      64(DX), Y7
-	VMOVUPS      96(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VMOVUPS      128(DX), Y7
-	VMOVUPS      160(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VMOVUPS      192(DX), Y7
-	VMOVUPS      224(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -17631,36 +17349,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -17668,7 +17389,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -17688,21 +17409,54 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -17710,171 +17464,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -17894,21 +17486,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17916,9 +17508,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17945,32 +17537,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -17984,15 +17576,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -18013,53 +17605,53 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -18067,7 +17659,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -18087,22 +17679,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -18166,8 +17758,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -18189,107 +17784,17 @@ near9:
 	VPACKSSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -18306,36 +17811,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -18343,7 +17851,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -18361,21 +17869,54 @@ divided24:
 	VPACKSSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -18383,165 +17924,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -18559,21 +17944,21 @@ divided44:
 	VPACKSSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -18581,9 +17966,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -18610,32 +17995,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -18649,15 +18034,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -18681,53 +18066,53 @@ near51:
 	VPACKSSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -18735,7 +18120,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -18753,22 +18138,22 @@ divided60:
 	VPACKSSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -18832,8 +18217,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -18855,107 +18243,17 @@ near9:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -18972,36 +18270,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -19009,7 +18310,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -19027,21 +18328,54 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -19049,165 +18383,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -19225,21 +18403,21 @@ divided44:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19247,9 +18425,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19276,32 +18454,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -19315,15 +18493,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -19347,53 +18525,53 @@ near51:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -19401,7 +18579,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -19419,22 +18597,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19498,8 +18676,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -19524,124 +18705,19 @@ near9:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
+around11:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -19658,36 +18734,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -19695,7 +18774,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -19716,23 +18795,56 @@ divided24:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around21:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -19740,180 +18852,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -19934,23 +18875,23 @@ divided44:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19958,9 +18899,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19987,32 +18928,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -20026,15 +18967,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -20061,55 +19002,55 @@ near51:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -20117,7 +19058,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -20138,24 +19079,24 @@ divided60:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -20217,8 +19158,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS    (DX), Y7
-	VCVTPH2PS    16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS    (DX)(R11*2), Y7
+	VCVTPH2PS    16(DX)(R11*2), Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -20237,98 +19181,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VCVTPH2PS    32(DX), Y7
-	VCVTPH2PS    48(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VCVTPH2PS    64(DX), Y7
-	VCVTPH2PS    80(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VCVTPH2PS    96(DX), Y7
-	VCVTPH2PS    112(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -20345,34 +19208,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -20380,7 +19246,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -20400,21 +19266,54 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -20422,171 +19321,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -20606,21 +19343,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -20628,9 +19365,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -20657,32 +19394,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -20696,15 +19433,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -20725,53 +19462,53 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -20779,7 +19516,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -20799,22 +19536,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -20876,8 +19613,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS    (DX), Y7
-	VCVTPH2PS    16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS    (DX)(R11*2), Y7
+	VCVTPH2PS    16(DX)(R11*2), Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -20896,98 +19636,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VCVTPH2PS    32(DX), Y7
-	VCVTPH2PS    48(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VCVTPH2PS    64(DX), Y7
-	VCVTPH2PS    80(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VCVTPH2PS    96(DX), Y7
-	VCVTPH2PS    112(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -21004,34 +19663,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -21039,7 +19701,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -21059,21 +19721,54 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -21081,171 +19776,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -21265,21 +19798,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -21287,9 +19820,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -21316,32 +19849,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -21355,15 +19888,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -21384,53 +19917,53 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -21438,7 +19971,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -21458,22 +19991,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -21535,8 +20068,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -21558,107 +20094,17 @@ near9:
 	VPACKSSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -21675,34 +20121,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -21710,7 +20159,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -21728,21 +20177,54 @@ divided24:
 	VPACKSSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -21750,165 +20232,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -21926,21 +20252,21 @@ divided44:
 	VPACKSSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -21948,9 +20274,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -21977,32 +20303,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -22016,15 +20342,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -22048,53 +20374,53 @@ near51:
 	VPACKSSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -22102,7 +20428,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -22120,22 +20446,22 @@ divided60:
 	VPACKSSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -22197,8 +20523,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -22220,107 +20549,17 @@ near9:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -22337,34 +20576,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -22372,7 +20614,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -22390,21 +20632,54 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -22412,165 +20687,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -22588,21 +20707,21 @@ divided44:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -22610,9 +20729,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -22639,32 +20758,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -22678,15 +20797,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -22710,53 +20829,53 @@ near51:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -22764,7 +20883,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -22782,22 +20901,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -22859,8 +20978,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -22885,124 +21007,19 @@ near9:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
+around11:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -23019,34 +21036,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -23054,7 +21074,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -23075,23 +21095,56 @@ divided24:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around21:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -23099,180 +21152,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -23293,23 +21175,23 @@ divided44:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -23317,9 +21199,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -23346,32 +21228,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -23385,15 +21267,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -23420,55 +21302,55 @@ near51:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -23476,7 +21358,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -23497,24 +21379,24 @@ divided60:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -23576,9 +21458,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD    (DX), Y7
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD    (DX)(R11*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX), Y8
+	VPMOVZXWD    16(DX)(R11*2), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
@@ -23598,104 +21483,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VPMOVZXWD    32(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    48(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VPMOVZXWD    64(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    80(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VPMOVZXWD    96(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    112(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -23712,36 +21510,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -23749,7 +21550,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -23769,180 +21570,45 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -23950,12 +21616,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -23963,7 +21629,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -23983,21 +21649,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -24005,9 +21671,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -24034,32 +21700,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -24073,15 +21739,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -24104,55 +21770,55 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -24160,7 +21826,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -24180,22 +21846,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -24257,9 +21923,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD    (DX), Y7
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD    (DX)(R11*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX), Y8
+	VPMOVZXWD    16(DX)(R11*2), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
@@ -24279,104 +21948,17 @@ near9:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around11
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored12
 
-around10:
-	VMOVNTDQ X7, (BX)
+around11:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VPMOVZXWD    32(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    48(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VPMOVZXWD    64(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    80(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VPMOVZXWD    96(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    112(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -24393,36 +21975,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -24430,7 +22015,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -24450,180 +22035,45 @@ divided24:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around21
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -24631,12 +22081,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -24644,7 +22094,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -24664,21 +22114,21 @@ divided44:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around29
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored30
 
-around45:
+around29:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -24686,9 +22136,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -24715,32 +22165,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -24754,15 +22204,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -24785,55 +22235,55 @@ near51:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around36
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -24841,7 +22291,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -24861,22 +22311,22 @@ divided60:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around45
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -24938,9 +22388,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD   (DX), Y6
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -24963,113 +22416,17 @@ near9:
 	VPACKSSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -25086,36 +22443,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -25123,7 +22483,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -25141,174 +22501,45 @@ divided24:
 	VPACKSSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -25316,12 +22547,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -25329,7 +22560,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -25347,21 +22578,21 @@ divided44:
 	VPACKSSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -25369,9 +22600,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -25398,32 +22629,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -25437,15 +22668,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -25471,55 +22702,55 @@ near51:
 	VPACKSSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -25527,7 +22758,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -25545,22 +22776,22 @@ divided60:
 	VPACKSSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -25622,9 +22853,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD   (DX), Y6
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -25647,113 +22881,17 @@ near9:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -25770,36 +22908,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -25807,7 +22948,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -25825,174 +22966,45 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -26000,12 +23012,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -26013,7 +23025,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -26031,21 +23043,21 @@ divided44:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -26053,9 +23065,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -26082,32 +23094,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -26121,15 +23133,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -26155,55 +23167,55 @@ near51:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -26211,7 +23223,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -26229,22 +23241,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -26306,9 +23318,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD   (DX), Y6
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -26334,130 +23349,19 @@ near9:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
+around11:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -26474,36 +23378,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -26511,7 +23418,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -26532,191 +23439,47 @@ divided24:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around21:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -26724,12 +23487,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -26737,7 +23500,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -26758,23 +23521,23 @@ divided44:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -26782,9 +23545,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -26811,32 +23574,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -26850,15 +23613,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -26887,57 +23650,57 @@ near51:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -26945,7 +23708,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -26966,24 +23729,24 @@ divided60:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -27047,8 +23810,11 @@ block6:
 	PREFETCHT1 192(DX)(R11*1)
 
 near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -27066,103 +23832,19 @@ near9:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y8, (BX)
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y8, (BX)(R11*4)
+	VMOVDQU     Y6, 32(BX)(R11*4)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y6, 32(BX)
+around11:
+	VMOVNTDQ Y8, (BX)(R11*4)
+	VMOVNTDQ Y6, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y8, 64(BX)
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y6, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y8, 128(BX)
-	VMOVDQU     Y6, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y6, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y8, 192(BX)
-	VMOVDQU     Y6, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y6, 224(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -27179,36 +23861,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal19
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -27216,7 +23901,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -27230,23 +23915,56 @@ divided24:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around25
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored26
+	JNE      around21
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -27254,159 +23972,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around29
-	VMOVDQU  Y4, 64(BX)
-	VMOVDQU  Y5, 96(BX)
-	JMP      stored30
-
-around29:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around33
-	VMOVDQU  Y4, 128(BX)
-	VMOVDQU  Y5, 160(BX)
-	JMP      stored34
-
-around33:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around37
-	VMOVDQU  Y4, 192(BX)
-	VMOVDQU  Y5, 224(BX)
-	JMP      stored38
-
-around37:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -27420,23 +23988,23 @@ divided44:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around45
+	JNE      around29
 	VMOVDQU  Y3, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored46
+	JMP      stored30
 
-around45:
+around29:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -27444,9 +24012,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -27473,32 +24041,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -27512,15 +24080,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -27540,55 +24108,55 @@ near51:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored53:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -27596,7 +24164,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -27610,24 +24178,24 @@ divided60:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around61
+	JNE      around45
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored62
+	JMP      stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored62:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -27892,8 +24460,11 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+	XORQ R11, R11
+
+group10:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -27913,109 +24484,19 @@ near9:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     X8, (BX)
-	VMOVDQU     X6, 16(BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     X8, (BX)(R11*2)
+	VMOVDQU     X6, 16(BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ X8, (BX)
-	VMOVNTDQ X6, 16(BX)
+around11:
+	VMOVNTDQ X8, (BX)(R11*2)
+	VMOVNTDQ X6, 16(BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     X8, 32(BX)
-	VMOVDQU     X6, 48(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ X8, 32(BX)
-	VMOVNTDQ X6, 48(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     X8, 64(BX)
-	VMOVDQU     X6, 80(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ X8, 64(BX)
-	VMOVNTDQ X6, 80(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     X8, 96(BX)
-	VMOVDQU     X6, 112(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ X8, 96(BX)
-	VMOVNTDQ X6, 112(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -28032,34 +24513,37 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near17:
+	XORQ R11, R11
+
+group18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -28067,7 +24551,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -28083,23 +24567,56 @@ divided24:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around21:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near25
+	PREFETCHT1 (DX)(DI*1)
+
+near25:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -28107,165 +24624,9 @@ reciprocal27:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -28281,23 +24642,23 @@ divided44:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -28305,9 +24666,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -28334,32 +24695,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -28373,15 +24734,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -28403,55 +24764,55 @@ near51:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -28459,7 +24820,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -28475,24 +24836,24 @@ divided60:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -28554,9 +24915,12 @@ block6:
 	PREFETCHT1 64(DX)(R11*1)
 
 near9:
-	VPMOVZXWD   (DX), Y6
+	XORQ R11, R11
+
+group10:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -28591,149 +24955,17 @@ near9:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around11
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored12
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around11:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group10
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -28750,36 +24982,39 @@ stored17:
 
 turns7:
 divide4:
-turn18:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near17:
+	XORQ R11, R11
+
+group18:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal19
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided20
 
-reciprocal23:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -28787,7 +25022,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -28817,210 +25052,45 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around21
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored22
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around21:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+stored22:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group18
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn13
 
-turns20:
-some39:
+turns15:
+some23:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done24
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near25:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand26:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -29028,12 +25098,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -29041,7 +25111,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -29071,21 +25141,21 @@ divided44:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -29093,9 +25163,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some23
 
-done40:
+done24:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -29122,32 +25192,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide32
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide32
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide32
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide32
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -29161,15 +25231,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near35:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -29207,55 +25277,55 @@ near51:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around36
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored37
 
-around52:
+around36:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block33
 
-blocks50:
-divide48:
-block54:
+blocks34:
+divide32:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded41
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded42
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded42:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal43
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided44
 
-reciprocal59:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -29263,7 +25333,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided44:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -29293,22 +25363,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around45
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored46
 
-around61:
+around45:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block38
 
-blocks55:
+blocks39:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -3021,15 +3021,18 @@ block5:
 	PREFETCHT1 192(BX)(R12*1)
 
 near8:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+	XORQ R12, R12
+
+group9:
+	VMOVUPS (BX)(R12*4), Y4
+	VMOVUPS 32(BX)(R12*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal10
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3037,7 +3040,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -3048,155 +3051,26 @@ divided10:
 	VCMPPS   $0x12, Y1, Y5, Y5
 	VANDPS   Y4, Y6, Y4
 	VANDPS   Y5, Y7, Y5
-	VMOVUPS  (DX), Y6
-	VMOVUPS  32(DX), Y7
+	VMOVUPS  (DX)(R12*4), Y6
+	VMOVUPS  32(DX)(R12*4), Y7
 	VDIVPS   Y2, Y6, Y6
 	VDIVPS   Y2, Y7, Y7
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
-	VMOVDQU  Y4, (SI)
-	VMOVDQU  Y5, 32(SI)
-	JMP      stored12
+	JNE      around12
+	VMOVDQU  Y4, (SI)(R12*4)
+	VMOVDQU  Y5, 32(SI)(R12*4)
+	JMP      stored13
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around12:
+	VMOVNTDQ Y4, (SI)(R12*4)
+	VMOVNTDQ Y5, 32(SI)(R12*4)
 
-stored12:
-	VMOVUPS 64(BX), Y4
-	VMOVUPS 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  64(DX), Y6
-	VMOVUPS  96(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around15
-	VMOVDQU  Y4, 64(SI)
-	VMOVDQU  Y5, 96(SI)
-	JMP      stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPS 128(BX), Y4
-	VMOVUPS 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  128(DX), Y6
-	VMOVUPS  160(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around19
-	VMOVDQU  Y4, 128(SI)
-	VMOVDQU  Y5, 160(SI)
-	JMP      stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPS 192(BX), Y4
-	VMOVUPS 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  192(DX), Y6
-	VMOVUPS  224(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around23
-	VMOVDQU  Y4, 192(SI)
-	VMOVDQU  Y5, 224(SI)
-	JMP      stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group9
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -3215,31 +3089,31 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3247,7 +3121,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided19:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -3265,16 +3139,16 @@ divided30:
 	VANDPS   Y5, Y4, Y4
 	VANDPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around31
+	JNE      around20
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y2, 32(SI)
-	JMP      stored32
+	JMP      stored21
 
-around31:
+around20:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3283,7 +3157,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3294,9 +3168,9 @@ stored32:
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3326,37 +3200,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded27:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal28
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided29
 
-reciprocal39:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3364,7 +3238,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided29:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -3382,25 +3256,25 @@ divided40:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around30
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored42
+	JMP      stored31
 
-around41:
+around30:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored42:
+stored31:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
+blocks24:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3685,15 +3559,18 @@ block5:
 	PREFETCHT1 64(BX)(R12*1)
 
 near8:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+	XORQ R12, R12
+
+group9:
+	VCVTPH2PS (BX)(R12*2), Y4
+	VCVTPH2PS 16(BX)(R12*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal10
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3701,7 +3578,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3712,8 +3589,8 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R12*2), Y6
+	VCVTPH2PS 16(DX)(R12*2), Y7
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
@@ -3721,154 +3598,19 @@ divided10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   X4, (SI)(R12*2)
+	VMOVDQU   X5, 16(SI)(R12*2)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around12:
+	VMOVNTDQ X4, (SI)(R12*2)
+	VMOVNTDQ X5, 16(SI)(R12*2)
 
-stored12:
-	VCVTPH2PS 32(BX), Y4
-	VCVTPH2PS 48(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 32(DX), Y6
-	VCVTPH2PS 48(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X4, 32(SI)
-	VMOVDQU   X5, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X4, 32(SI)
-	VMOVNTDQ X5, 48(SI)
-
-stored16:
-	VCVTPH2PS 64(BX), Y4
-	VCVTPH2PS 80(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 64(DX), Y6
-	VCVTPH2PS 80(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X4, 64(SI)
-	VMOVDQU   X5, 80(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X4, 64(SI)
-	VMOVNTDQ X5, 80(SI)
-
-stored20:
-	VCVTPH2PS 96(BX), Y4
-	VCVTPH2PS 112(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 96(DX), Y6
-	VCVTPH2PS 112(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, 96(SI)
-	VMOVDQU   X5, 112(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X4, 96(SI)
-	VMOVNTDQ X5, 112(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group9
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -3887,31 +3629,31 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3919,7 +3661,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided19:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3939,16 +3681,16 @@ divided30:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around20
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored32
+	JMP       stored21
 
-around31:
+around20:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3957,7 +3699,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3968,9 +3710,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4000,37 +3742,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded27:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal28
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided29
 
-reciprocal39:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4038,7 +3780,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided29:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4058,25 +3800,25 @@ divided40:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around30
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored42
+	JMP       stored31
 
-around41:
+around30:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored42:
+stored31:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
+blocks24:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4137,17 +3879,20 @@ block5:
 	PREFETCHT1 64(BX)(R12*1)
 
 near8:
-	VPMOVZXWD (BX), Y4
+	XORQ R12, R12
+
+group9:
+	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal10
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided11
 
-reciprocal9:
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4155,7 +3900,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided11:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -4166,9 +3911,9 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
@@ -4191,200 +3936,17 @@ divided10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	JMP       stored12
+	JNE       around12
+	VMOVDQU   Y4, (SI)(R12*2)
+	JMP       stored13
 
-around11:
-	VMOVNTDQ Y4, (SI)
+around12:
+	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored12:
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 32(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 32(SI)
-
-stored16:
-	VPMOVZXWD 64(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 64(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 64(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 64(SI)
-
-stored20:
-	VPMOVZXWD 96(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 96(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 96(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 96(SI)
-
-stored24:
+stored13:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group9
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -4403,20 +3965,20 @@ stored24:
 	JMP  turn4
 
 turns6:
-some25:
+some14:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near16:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4424,12 +3986,12 @@ strand28:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal18
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided19
 
-reciprocal29:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4437,7 +3999,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided19:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -4473,14 +4035,14 @@ divided30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around20
 	VMOVDQU   Y2, (SI)
-	JMP       stored32
+	JMP       stored21
 
-around31:
+around20:
 	VMOVNTDQ Y2, (SI)
 
-stored32:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4489,7 +4051,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4500,9 +4062,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some14
 
-done26:
+done15:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4532,39 +4094,39 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded27:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal28
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided29
 
-reciprocal39:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4572,7 +4134,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided29:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4608,23 +4170,23 @@ divided40:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around30
 	VMOVDQU   Y6, (SI)
-	JMP       stored42
+	JMP       stored31
 
-around41:
+around30:
 	VMOVNTDQ Y6, (SI)
 
-stored42:
+stored31:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block23
 
-blocks35:
+blocks24:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -25,9 +25,10 @@ type kernel struct {
 	out     *storage   // type of the data output, or nil
 	codes   *storage   // the 8-bit float type that codes have, or nil
 
-	lanes  int // elements of one vector
-	group  int // vectors side by side in the block being emitted
-	at     int // of the group, in elements from the pointers
+	lanes  int          // elements of one vector
+	group  int          // vectors side by side in the block being emitted
+	at     int          // of the group, in elements from the pointers
+	index  reg.Register // the same in a loop over groups, or nil
 	tail   reg.OpmaskVirtual
 	frame  reg.GPVirtual
 	ptr    map[string]reg.GPVirtual
@@ -111,7 +112,11 @@ func (k *kernel) newValue() value {
 // pointer returns the address of the current group's vector i behind a
 // pointer to elements of a size.
 func (k *kernel) pointer(name string, i, size int) memory {
-	return memory{operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}}
+	m := operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}
+	if k.index != nil {
+		m.Index, m.Scale = k.index, uint8(size)
+	}
+	return memory{m}
 }
 
 // load returns elements of a data input.

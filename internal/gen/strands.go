@@ -130,10 +130,7 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 		k.holding(body, func(body func(k *kernel)) {
 			c.Label(next)
 			k.prefetch(block)
-			for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-				body(k)
-			}
-			k.at = 0
+			k.eachGroup(block, body)
 			k.advanceData(block)
 			c.SUBQ(operand.U32(block), left)
 			c.JNE(operand.LabelRef(next))
