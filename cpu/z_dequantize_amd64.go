@@ -13,14 +13,14 @@ var dequantizeKernels = kernels{
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512U8F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512U8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512U8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512S16F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512S16F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512S16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512S16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512U16F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512U16F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512U16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512U16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512I16F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512I16F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I16BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512I32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512I32F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I32F16},
@@ -45,14 +45,14 @@ var dequantizeKernels = kernels{
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2U8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2U8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2U8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2S16F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2S16F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2S16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2S16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2U16F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2U16F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2U16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2U16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2I16F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2I16F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2I32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2I32F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I32F16},
@@ -127,61 +127,33 @@ func dequantizeAVX512U8F16(n int, f *frame)
 //go:noescape
 func dequantizeAVX512U8BF16(n int, f *frame)
 
-// dequantizeAVX512S16F32 is, for i from 0 to n-1:
+// dequantizeAVX512I16F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512S16F32(n int, f *frame)
+func dequantizeAVX512I16F32(n int, f *frame)
 
-// dequantizeAVX512S16F64 is, for i from 0 to n-1:
+// dequantizeAVX512I16F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512S16F64(n int, f *frame)
+func dequantizeAVX512I16F64(n int, f *frame)
 
-// dequantizeAVX512S16F16 is, for i from 0 to n-1:
+// dequantizeAVX512I16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512S16F16(n int, f *frame)
+func dequantizeAVX512I16F16(n int, f *frame)
 
-// dequantizeAVX512S16BF16 is, for i from 0 to n-1:
+// dequantizeAVX512I16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512S16BF16(n int, f *frame)
-
-// dequantizeAVX512U16F32 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512U16F32(n int, f *frame)
-
-// dequantizeAVX512U16F64 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512U16F64(n int, f *frame)
-
-// dequantizeAVX512U16F16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512U16F16(n int, f *frame)
-
-// dequantizeAVX512U16BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512U16BF16(n int, f *frame)
+func dequantizeAVX512I16BF16(n int, f *frame)
 
 // dequantizeAVX512I32F32 is, for i from 0 to n-1:
 //
@@ -351,61 +323,33 @@ func dequantizeAVX2U8F16(n int, f *frame)
 //go:noescape
 func dequantizeAVX2U8BF16(n int, f *frame)
 
-// dequantizeAVX2S16F32 is, for i from 0 to n-1:
+// dequantizeAVX2I16F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F32(n int, f *frame)
+func dequantizeAVX2I16F32(n int, f *frame)
 
-// dequantizeAVX2S16F64 is, for i from 0 to n-1:
+// dequantizeAVX2I16F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F64(n int, f *frame)
+func dequantizeAVX2I16F64(n int, f *frame)
 
-// dequantizeAVX2S16F16 is, for i from 0 to n-1:
+// dequantizeAVX2I16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F16(n int, f *frame)
+func dequantizeAVX2I16F16(n int, f *frame)
 
-// dequantizeAVX2S16BF16 is, for i from 0 to n-1:
+// dequantizeAVX2I16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16BF16(n int, f *frame)
-
-// dequantizeAVX2U16F32 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U16F32(n int, f *frame)
-
-// dequantizeAVX2U16F64 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U16F64(n int, f *frame)
-
-// dequantizeAVX2U16F16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U16F16(n int, f *frame)
-
-// dequantizeAVX2U16BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U16BF16(n int, f *frame)
+func dequantizeAVX2I16BF16(n int, f *frame)
 
 // dequantizeAVX2I32F32 is, for i from 0 to n-1:
 //

@@ -418,7 +418,9 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
@@ -1551,7 +1553,9 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
@@ -2266,7 +2270,9 @@ row:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z4, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
-	VPSLLD       $0x10, Z19, Z19
+	VPSLLD       $0x18, Z19, Z19
+	VPSRLD       $0x08, Z19, Z20
+	VPORD        Z20, Z19, Z19
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
@@ -4989,7 +4995,9 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
@@ -5667,7 +5675,9 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
@@ -6176,7 +6186,9 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 

@@ -109,6 +109,7 @@ var frameFields = []field{
 	{"outRow", "int", "", 248},
 	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
 	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
+	{"kept", "uint32", "the bits that count of a code that was widened as if it were signed", 272},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {

@@ -27,31 +27,12 @@ func (o *op) declarations() ([]byte, error) {
 	fmt.Fprintf(&b, "var %s = kernels{\n", o.tableName())
 	for _, isa := range isas {
 		for _, v := range o.variants(isa) {
-			var in [2]string
-			for i := range in {
-				in[i] = "tensor.None"
-				if i < len(v.in) && v.in[i] != nil {
-					in[i] = "tensor." + v.in[i].name
-				}
-			}
-			out := "tensor.None"
-			if v.out != nil {
-				out = "tensor." + v.out.name
-			}
 			strandBlock := 0
 			if o.hasStrands(v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
-			codes := []*storage{v.code}
-			if v.code == anyFloat8 {
-				codes = float8Codes
-			}
-			for _, c := range codes {
-				code := "tensor.None"
-				if c != nil {
-					code = "tensor." + c.name
-				}
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			for _, t := range v.concrete() {
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 			}
 		}
 	}
@@ -71,6 +52,32 @@ func (o *op) declarations() ([]byte, error) {
 		}
 	}
 	return format.Source([]byte(b.String()))
+}
+
+// concrete returns what tensors of the variant may have as the types of both
+// inputs, of the output and of codes.
+func (v variant) concrete() (all [][4]string) {
+	types := [4]*storage{2: v.out, 3: v.code}
+	copy(types[:], v.in)
+	all = [][4]string{{}}
+	for i, t := range types {
+		names := []string{"tensor.None"}
+		if t != nil {
+			names = nil
+			for _, one := range either(t.of == nil, []*storage{t}, t.of) {
+				names = append(names, "tensor."+one.name)
+			}
+		}
+		var next [][4]string
+		for _, a := range all {
+			for _, name := range names {
+				a[i] = name
+				next = append(next, a)
+			}
+		}
+		all = next
+	}
+	return all
 }
 
 // frameFile declares the structs that kernels read their operands from, and

@@ -152,7 +152,7 @@ func packFloat8(k *kernel, u value) []reg.Register {
 	if k.double() {
 		code = k.halves("VPMOVQD", code)
 	}
-	return k.toBytes("VPACKUSWB", "VPMOVDB", code)
+	return k.toBytes(code)
 }
 
 // spread loads a constant.

@@ -23,7 +23,7 @@ var runFields = []field{
 	{"last", "[maxRuns]float32", "", 20 * maxRuns},
 	{"inverse", "[maxRuns]float32", "", 24 * maxRuns},
 	{"rest", "[maxRuns]float32", "", 28 * maxRuns},
-	{"zeros", "[maxRuns]uint32", "the zero point as two 16-bit integers", 32 * maxRuns},
+	{"zeros", "[maxRuns]uint32", "in each byte that of the zero point", 32 * maxRuns},
 }
 
 // maxRuns is how many runs a kernel handles in one call at most.
@@ -38,9 +38,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	c.JEQ(operand.LabelRef(one))
 	params := c.GP64()
 	c.MOVQ(k.field("params"), params)
-	if k.op.bounds {
-		k.bounds()
-	}
+	k.everywhere()
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
 	k.noteRow()
