@@ -745,15 +745,13 @@ TEXT ·gridTermsAVX512F32(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -770,75 +768,75 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -16(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*4), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -16(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*4), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ         (R9)(BX*1), SI
-	MOVL         40384(AX)(DX*4), R13
-	PREFETCHT0   (R9)(R13*4)
-	PREFETCHT0   (SI)(R13*4)
-	MOVL         40256(AX)(DX*4), R13
-	MOVL         40260(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X0
-	VMOVHPS      (R9)(R14*4), X0, X0
-	VMOVSD       (SI)(R13*4), X1
-	VMOVHPS      (SI)(R14*4), X1, X1
-	MOVL         40272(AX)(DX*4), R13
-	MOVL         40276(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X2
-	VMOVHPS      (R9)(R14*4), X2, X2
-	VMOVSD       (SI)(R13*4), X3
-	VMOVHPS      (SI)(R14*4), X3, X3
-	MOVL         40288(AX)(DX*4), R13
-	MOVL         40292(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X4
-	VMOVHPS      (R9)(R14*4), X4, X4
-	VMOVSD       (SI)(R13*4), X5
-	VMOVHPS      (SI)(R14*4), X5, X5
-	MOVL         40304(AX)(DX*4), R13
-	MOVL         40308(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X6
-	VMOVHPS      (R9)(R14*4), X6, X6
-	VMOVSD       (SI)(R13*4), X7
-	VMOVHPS      (SI)(R14*4), X7, X7
+	LEAQ         (DI)(BX*1), SI
+	MOVL         40384(AX)(DX*4), R11
+	PREFETCHT0   (DI)(R11*4)
+	PREFETCHT0   (SI)(R11*4)
+	MOVL         40256(AX)(DX*4), R11
+	MOVL         40260(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X0
+	VMOVHPS      (DI)(R12*4), X0, X0
+	VMOVSD       (SI)(R11*4), X1
+	VMOVHPS      (SI)(R12*4), X1, X1
+	MOVL         40272(AX)(DX*4), R11
+	MOVL         40276(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X2
+	VMOVHPS      (DI)(R12*4), X2, X2
+	VMOVSD       (SI)(R11*4), X3
+	VMOVHPS      (SI)(R12*4), X3, X3
+	MOVL         40288(AX)(DX*4), R11
+	MOVL         40292(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X4
+	VMOVHPS      (DI)(R12*4), X4, X4
+	VMOVSD       (SI)(R11*4), X5
+	VMOVHPS      (SI)(R12*4), X5, X5
+	MOVL         40304(AX)(DX*4), R11
+	MOVL         40308(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X6
+	VMOVHPS      (DI)(R12*4), X6, X6
+	VMOVSD       (SI)(R11*4), X7
+	VMOVHPS      (SI)(R12*4), X7, X7
 	VINSERTF32X4 $0x01, X2, Y0, Y0
 	VINSERTF32X4 $0x01, X6, Y4, Y2
 	VINSERTF64X4 $0x01, Y2, Z0, Z0
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y2
 	VINSERTF64X4 $0x01, Y2, Z1, Z1
-	MOVL         40264(AX)(DX*4), R13
-	MOVL         40268(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X2
-	VMOVHPS      (R9)(R14*4), X2, X2
-	VMOVSD       (SI)(R13*4), X3
-	VMOVHPS      (SI)(R14*4), X3, X3
-	MOVL         40280(AX)(DX*4), R13
-	MOVL         40284(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X4
-	VMOVHPS      (R9)(R14*4), X4, X4
-	VMOVSD       (SI)(R13*4), X5
-	VMOVHPS      (SI)(R14*4), X5, X5
-	MOVL         40296(AX)(DX*4), R13
-	MOVL         40300(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X6
-	VMOVHPS      (R9)(R14*4), X6, X6
-	VMOVSD       (SI)(R13*4), X7
-	VMOVHPS      (SI)(R14*4), X7, X7
-	MOVL         40312(AX)(DX*4), R13
-	MOVL         40316(AX)(DX*4), R14
-	VMOVSD       (R9)(R13*4), X8
-	VMOVHPS      (R9)(R14*4), X8, X8
-	VMOVSD       (SI)(R13*4), X9
-	VMOVHPS      (SI)(R14*4), X9, X9
+	MOVL         40264(AX)(DX*4), R11
+	MOVL         40268(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X2
+	VMOVHPS      (DI)(R12*4), X2, X2
+	VMOVSD       (SI)(R11*4), X3
+	VMOVHPS      (SI)(R12*4), X3, X3
+	MOVL         40280(AX)(DX*4), R11
+	MOVL         40284(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X4
+	VMOVHPS      (DI)(R12*4), X4, X4
+	VMOVSD       (SI)(R11*4), X5
+	VMOVHPS      (SI)(R12*4), X5, X5
+	MOVL         40296(AX)(DX*4), R11
+	MOVL         40300(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X6
+	VMOVHPS      (DI)(R12*4), X6, X6
+	VMOVSD       (SI)(R11*4), X7
+	VMOVHPS      (SI)(R12*4), X7, X7
+	MOVL         40312(AX)(DX*4), R11
+	MOVL         40316(AX)(DX*4), R12
+	VMOVSD       (DI)(R11*4), X8
+	VMOVHPS      (DI)(R12*4), X8, X8
+	VMOVSD       (SI)(R11*4), X9
+	VMOVHPS      (SI)(R12*4), X9, X9
 	VINSERTF32X4 $0x01, X4, Y2, Y2
 	VINSERTF32X4 $0x01, X8, Y6, Y4
 	VINSERTF64X4 $0x01, Y4, Z2, Z2
@@ -873,40 +871,40 @@ channel6:
 	VMOVAPS.Z    Z1, K1, Z1
 
 within7:
-	VMOVUPS (R10), Z3
+	VMOVUPS (R8), Z3
 	VSUBPS  Z4, Z0, Z5
 	VMULPS  Z5, Z3, Z5
-	VMOVUPS Z5, (R12)
+	VMOVUPS Z5, (R10)
 	VSUBPS  Z2, Z1, Z5
 	VMULPS  Z5, Z3, Z5
-	VMOVUPS Z5, 64(R12)
+	VMOVUPS Z5, 64(R10)
 	VSUBPS  Z4, Z2, Z2
 	VMULPS  Z2, Z3, Z2
-	VMOVUPS Z2, 128(R12)
+	VMOVUPS Z2, 128(R10)
 	VSUBPS  Z0, Z1, Z0
 	VMULPS  Z0, Z3, Z0
-	VMOVUPS Z0, 192(R12)
-	ADDQ    $0x00000100, R12
-	ADDQ    DI, R9
-	ADDQ    R8, R10
-	DECQ    R11
+	VMOVUPS Z0, 192(R10)
+	ADDQ    $0x00000100, R10
+	ADDQ    channelStride+32(FP), DI
+	ADDQ    dyStride+48(FP), R8
+	DECQ    R9
 	JNE     channel6
 	MOVQ    terms+64(FP), SI
-	LEAQ    23936(AX)(DX*4), R9
-	MOVQ    $0x00000004, R10
+	LEAQ    23936(AX)(DX*4), DI
+	MOVQ    $0x00000004, R8
 	CMPQ    channels+56(FP), $0x01
 	JG      more10
 
 fold9:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -915,7 +913,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
@@ -932,16 +930,16 @@ fold11:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS 2048(SI), Z2
 	VADDPS  Z2, Z1, Z1
@@ -974,10 +972,10 @@ fold13:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -994,8 +992,6 @@ done5:
 TEXT ·gridDoubleAVX512F32(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
@@ -1019,15 +1015,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -16(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*4), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*4), R9
+	MOVQ         input+16(FP), R8
 	KMOVW        41344(AX)(DX*4), K1
 	KMOVW        42432(AX)(DX*4), K2
 	KORW         K2, K1, K1
@@ -1077,63 +1073,63 @@ channel6:
 	VMOVUPS      all32_0<>+0(SB), Z0
 	MOVQ         row+32(FP), BX
 	ADDQ         SI, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (SI)(R14*4)
-	PREFETCHT0   (BX)(R14*4)
-	MOVL         40256(AX)(DX*4), R14
-	MOVL         40260(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X1
-	VMOVHPS      (SI)(R15*4), X1, X1
-	VMOVSD       (BX)(R14*4), X2
-	VMOVHPS      (BX)(R15*4), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	MOVL         40276(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X3
-	VMOVHPS      (SI)(R15*4), X3, X3
-	VMOVSD       (BX)(R14*4), X4
-	VMOVHPS      (BX)(R15*4), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	MOVL         40292(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X5
-	VMOVHPS      (SI)(R15*4), X5, X5
-	VMOVSD       (BX)(R14*4), X6
-	VMOVHPS      (BX)(R15*4), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	MOVL         40308(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X7
-	VMOVHPS      (SI)(R15*4), X7, X7
-	VMOVSD       (BX)(R14*4), X8
-	VMOVHPS      (BX)(R15*4), X8, X8
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (SI)(R12*4)
+	PREFETCHT0   (BX)(R12*4)
+	MOVL         40256(AX)(DX*4), R12
+	MOVL         40260(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X1
+	VMOVHPS      (SI)(R13*4), X1, X1
+	VMOVSD       (BX)(R12*4), X2
+	VMOVHPS      (BX)(R13*4), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	MOVL         40276(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X3
+	VMOVHPS      (SI)(R13*4), X3, X3
+	VMOVSD       (BX)(R12*4), X4
+	VMOVHPS      (BX)(R13*4), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	MOVL         40292(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X5
+	VMOVHPS      (SI)(R13*4), X5, X5
+	VMOVSD       (BX)(R12*4), X6
+	VMOVHPS      (BX)(R13*4), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	MOVL         40308(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X7
+	VMOVHPS      (SI)(R13*4), X7, X7
+	VMOVSD       (BX)(R12*4), X8
+	VMOVHPS      (BX)(R13*4), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
 	VINSERTF32X4 $0x01, X4, Y2, Y2
 	VINSERTF32X4 $0x01, X8, Y6, Y3
 	VINSERTF64X4 $0x01, Y3, Z2, Z2
-	MOVL         40264(AX)(DX*4), R14
-	MOVL         40268(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X3
-	VMOVHPS      (SI)(R15*4), X3, X3
-	VMOVSD       (BX)(R14*4), X4
-	VMOVHPS      (BX)(R15*4), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	MOVL         40284(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X5
-	VMOVHPS      (SI)(R15*4), X5, X5
-	VMOVSD       (BX)(R14*4), X6
-	VMOVHPS      (BX)(R15*4), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	MOVL         40300(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X7
-	VMOVHPS      (SI)(R15*4), X7, X7
-	VMOVSD       (BX)(R14*4), X8
-	VMOVHPS      (BX)(R15*4), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	MOVL         40316(AX)(DX*4), R15
-	VMOVSD       (SI)(R14*4), X9
-	VMOVHPS      (SI)(R15*4), X9, X9
-	VMOVSD       (BX)(R14*4), X10
-	VMOVHPS      (BX)(R15*4), X10, X10
+	MOVL         40264(AX)(DX*4), R12
+	MOVL         40268(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X3
+	VMOVHPS      (SI)(R13*4), X3, X3
+	VMOVSD       (BX)(R12*4), X4
+	VMOVHPS      (BX)(R13*4), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	MOVL         40284(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X5
+	VMOVHPS      (SI)(R13*4), X5, X5
+	VMOVSD       (BX)(R12*4), X6
+	VMOVHPS      (BX)(R13*4), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	MOVL         40300(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X7
+	VMOVHPS      (SI)(R13*4), X7, X7
+	VMOVSD       (BX)(R12*4), X8
+	VMOVHPS      (BX)(R13*4), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	MOVL         40316(AX)(DX*4), R13
+	VMOVSD       (SI)(R12*4), X9
+	VMOVHPS      (SI)(R13*4), X9, X9
+	VMOVSD       (BX)(R12*4), X10
+	VMOVHPS      (BX)(R13*4), X10, X10
 	VINSERTF32X4 $0x01, X5, Y3, Y3
 	VINSERTF32X4 $0x01, X9, Y7, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z3
@@ -1180,81 +1176,81 @@ within9:
 	VMOVUPS      7616(AX)(DX*4), Z4
 	VMULPS       Z4, Z2, Z4
 	VADDPS       Z4, Z0, Z0
-	VMOVUPS      (R11), Z4
+	VMOVUPS      (R9), Z4
 	VSUBPS       Z5, Z1, Z6
 	VMULPS       Z6, Z4, Z4
-	VMOVUPS      Z4, (R13)
-	VMOVUPS      (R11), Z4
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      (R9), Z4
 	VSUBPS       Z3, Z2, Z6
 	VMULPS       Z6, Z4, Z4
-	VMOVUPS      Z4, 64(R13)
-	VMOVUPS      (R11), Z4
+	VMOVUPS      Z4, 64(R11)
+	VMOVUPS      (R9), Z4
 	VSUBPS       Z5, Z3, Z3
 	VMULPS       Z3, Z4, Z3
-	VMOVUPS      Z3, 128(R13)
-	VMOVUPS      (R11), Z3
+	VMOVUPS      Z3, 128(R11)
+	VMOVUPS      (R9), Z3
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z1, Z3, Z1
-	VMOVUPS      Z1, 192(R13)
+	VMOVUPS      Z1, 192(R11)
 	MOVQ         row+32(FP), BX
-	ADDQ         R10, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (R10)(R14*4)
-	PREFETCHT0   (BX)(R14*4)
-	MOVL         40256(AX)(DX*4), R14
-	MOVL         40260(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X1
-	VMOVHPS      (R10)(R15*4), X1, X1
-	VMOVSD       (BX)(R14*4), X2
-	VMOVHPS      (BX)(R15*4), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	MOVL         40276(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X3
-	VMOVHPS      (R10)(R15*4), X3, X3
-	VMOVSD       (BX)(R14*4), X4
-	VMOVHPS      (BX)(R15*4), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	MOVL         40292(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X5
-	VMOVHPS      (R10)(R15*4), X5, X5
-	VMOVSD       (BX)(R14*4), X6
-	VMOVHPS      (BX)(R15*4), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	MOVL         40308(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X7
-	VMOVHPS      (R10)(R15*4), X7, X7
-	VMOVSD       (BX)(R14*4), X8
-	VMOVHPS      (BX)(R15*4), X8, X8
+	ADDQ         R8, BX
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (R8)(R12*4)
+	PREFETCHT0   (BX)(R12*4)
+	MOVL         40256(AX)(DX*4), R12
+	MOVL         40260(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X1
+	VMOVHPS      (R8)(R13*4), X1, X1
+	VMOVSD       (BX)(R12*4), X2
+	VMOVHPS      (BX)(R13*4), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	MOVL         40276(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X3
+	VMOVHPS      (R8)(R13*4), X3, X3
+	VMOVSD       (BX)(R12*4), X4
+	VMOVHPS      (BX)(R13*4), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	MOVL         40292(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X5
+	VMOVHPS      (R8)(R13*4), X5, X5
+	VMOVSD       (BX)(R12*4), X6
+	VMOVHPS      (BX)(R13*4), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	MOVL         40308(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X7
+	VMOVHPS      (R8)(R13*4), X7, X7
+	VMOVSD       (BX)(R12*4), X8
+	VMOVHPS      (BX)(R13*4), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
 	VINSERTF32X4 $0x01, X4, Y2, Y2
 	VINSERTF32X4 $0x01, X8, Y6, Y3
 	VINSERTF64X4 $0x01, Y3, Z2, Z2
-	MOVL         40264(AX)(DX*4), R14
-	MOVL         40268(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X3
-	VMOVHPS      (R10)(R15*4), X3, X3
-	VMOVSD       (BX)(R14*4), X4
-	VMOVHPS      (BX)(R15*4), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	MOVL         40284(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X5
-	VMOVHPS      (R10)(R15*4), X5, X5
-	VMOVSD       (BX)(R14*4), X6
-	VMOVHPS      (BX)(R15*4), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	MOVL         40300(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X7
-	VMOVHPS      (R10)(R15*4), X7, X7
-	VMOVSD       (BX)(R14*4), X8
-	VMOVHPS      (BX)(R15*4), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	MOVL         40316(AX)(DX*4), R15
-	VMOVSD       (R10)(R14*4), X9
-	VMOVHPS      (R10)(R15*4), X9, X9
-	VMOVSD       (BX)(R14*4), X10
-	VMOVHPS      (BX)(R15*4), X10, X10
+	MOVL         40264(AX)(DX*4), R12
+	MOVL         40268(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X3
+	VMOVHPS      (R8)(R13*4), X3, X3
+	VMOVSD       (BX)(R12*4), X4
+	VMOVHPS      (BX)(R13*4), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	MOVL         40284(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X5
+	VMOVHPS      (R8)(R13*4), X5, X5
+	VMOVSD       (BX)(R12*4), X6
+	VMOVHPS      (BX)(R13*4), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	MOVL         40300(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X7
+	VMOVHPS      (R8)(R13*4), X7, X7
+	VMOVSD       (BX)(R12*4), X8
+	VMOVHPS      (BX)(R13*4), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	MOVL         40316(AX)(DX*4), R13
+	VMOVSD       (R8)(R12*4), X9
+	VMOVHPS      (R8)(R13*4), X9, X9
+	VMOVSD       (BX)(R12*4), X10
+	VMOVHPS      (BX)(R13*4), X10, X10
 	VINSERTF32X4 $0x01, X5, Y3, Y3
 	VINSERTF32X4 $0x01, X9, Y7, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z3
@@ -1293,10 +1289,10 @@ within10:
 	VSUBPS    Z3, Z2, Z6
 	VSUBPS    Z5, Z3, Z3
 	VSUBPS    Z1, Z2, Z1
-	VMOVUPS   (R11), Z2
+	VMOVUPS   (R9), Z2
 	VSUBPS    Z4, Z6, Z5
 	VMULPS    Z5, Z2, Z2
-	VMOVUPS   Z2, 256(R13)
+	VMOVUPS   Z2, 256(R11)
 	VMOVUPS   14144(AX)(DX*4), Z2
 	VMULPS    Z2, Z4, Z2
 	VMOVUPS   17408(AX)(DX*4), Z4
@@ -1324,10 +1320,10 @@ within10:
 	VMOVDQU64 Z0, (DI)
 	ADDQ      tangentStride+48(FP), SI
 	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x00000140, R13
-	ADDQ      R8, R10
-	ADDQ      R9, R11
-	DECQ      R12
+	ADDQ      $0x00000140, R11
+	ADDQ      channelStride+40(FP), R8
+	ADDQ      dyStride+64(FP), R9
+	DECQ      R10
 	JNE       channel6
 	MOVQ      terms+96(FP), BX
 	LEAQ      23936(AX)(DX*4), SI
@@ -1639,15 +1635,13 @@ TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -1664,69 +1658,69 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -16(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*2), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -16(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*2), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ         (R9)(BX*1), SI
-	MOVL         40384(AX)(DX*4), R13
-	PREFETCHT0   (R9)(R13*2)
-	PREFETCHT0   (SI)(R13*2)
-	MOVL         40256(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X0
-	VMOVD        (SI)(R13*2), X1
-	MOVL         40260(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X0, X0
-	VPINSRD      $0x01, (SI)(R13*2), X1, X1
-	MOVL         40264(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X0, X0
-	VPINSRD      $0x02, (SI)(R13*2), X1, X1
-	MOVL         40268(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X0, X0
-	VPINSRD      $0x03, (SI)(R13*2), X1, X1
-	MOVL         40272(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X2
-	VMOVD        (SI)(R13*2), X3
-	MOVL         40276(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	VPINSRD      $0x01, (SI)(R13*2), X3, X3
-	MOVL         40280(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	VPINSRD      $0x02, (SI)(R13*2), X3, X3
-	MOVL         40284(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	VPINSRD      $0x03, (SI)(R13*2), X3, X3
-	MOVL         40288(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X4
-	VMOVD        (SI)(R13*2), X5
-	MOVL         40292(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X4, X4
-	VPINSRD      $0x01, (SI)(R13*2), X5, X5
-	MOVL         40296(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X4, X4
-	VPINSRD      $0x02, (SI)(R13*2), X5, X5
-	MOVL         40300(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X4, X4
-	VPINSRD      $0x03, (SI)(R13*2), X5, X5
-	MOVL         40304(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X6
-	VMOVD        (SI)(R13*2), X7
-	MOVL         40308(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X6, X6
-	VPINSRD      $0x01, (SI)(R13*2), X7, X7
-	MOVL         40312(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X6, X6
-	VPINSRD      $0x02, (SI)(R13*2), X7, X7
-	MOVL         40316(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X6, X6
-	VPINSRD      $0x03, (SI)(R13*2), X7, X7
+	LEAQ         (DI)(BX*1), SI
+	MOVL         40384(AX)(DX*4), R11
+	PREFETCHT0   (DI)(R11*2)
+	PREFETCHT0   (SI)(R11*2)
+	MOVL         40256(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X0
+	VMOVD        (SI)(R11*2), X1
+	MOVL         40260(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X0, X0
+	VPINSRD      $0x01, (SI)(R11*2), X1, X1
+	MOVL         40264(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X0, X0
+	VPINSRD      $0x02, (SI)(R11*2), X1, X1
+	MOVL         40268(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X0, X0
+	VPINSRD      $0x03, (SI)(R11*2), X1, X1
+	MOVL         40272(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X2
+	VMOVD        (SI)(R11*2), X3
+	MOVL         40276(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X2, X2
+	VPINSRD      $0x01, (SI)(R11*2), X3, X3
+	MOVL         40280(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X2, X2
+	VPINSRD      $0x02, (SI)(R11*2), X3, X3
+	MOVL         40284(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X2, X2
+	VPINSRD      $0x03, (SI)(R11*2), X3, X3
+	MOVL         40288(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X4
+	VMOVD        (SI)(R11*2), X5
+	MOVL         40292(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X4, X4
+	VPINSRD      $0x01, (SI)(R11*2), X5, X5
+	MOVL         40296(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X4, X4
+	VPINSRD      $0x02, (SI)(R11*2), X5, X5
+	MOVL         40300(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X4, X4
+	VPINSRD      $0x03, (SI)(R11*2), X5, X5
+	MOVL         40304(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X6
+	VMOVD        (SI)(R11*2), X7
+	MOVL         40308(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X6, X6
+	VPINSRD      $0x01, (SI)(R11*2), X7, X7
+	MOVL         40312(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X6, X6
+	VPINSRD      $0x02, (SI)(R11*2), X7, X7
+	MOVL         40316(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X6, X6
+	VPINSRD      $0x03, (SI)(R11*2), X7, X7
 	VINSERTF32X4 $0x01, X2, Y0, Y0
 	VINSERTF32X4 $0x01, X6, Y4, Y2
 	VINSERTF64X4 $0x01, Y2, Z0, Z0
@@ -1761,41 +1755,41 @@ channel6:
 	VMOVAPS.Z    Z1, K1, Z1
 
 within7:
-	VPMOVZXWD (R10), Z4
+	VPMOVZXWD (R8), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VSUBPS    Z2, Z0, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R12)
+	VMOVUPS   Z5, (R10)
 	VSUBPS    Z3, Z1, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R12)
+	VMOVUPS   Z5, 64(R10)
 	VSUBPS    Z2, Z3, Z2
 	VMULPS    Z2, Z4, Z2
-	VMOVUPS   Z2, 128(R12)
+	VMOVUPS   Z2, 128(R10)
 	VSUBPS    Z0, Z1, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R12)
-	ADDQ      $0x00000100, R12
-	ADDQ      DI, R9
-	ADDQ      R8, R10
-	DECQ      R11
+	VMOVUPS   Z0, 192(R10)
+	ADDQ      $0x00000100, R10
+	ADDQ      channelStride+32(FP), DI
+	ADDQ      dyStride+48(FP), R8
+	DECQ      R9
 	JNE       channel6
 	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), R9
-	MOVQ      $0x00000004, R10
+	LEAQ      23936(AX)(DX*4), DI
+	MOVQ      $0x00000004, R8
 	CMPQ      channels+56(FP), $0x01
 	JG        more10
 
 fold9:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -1804,7 +1798,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
@@ -1821,16 +1815,16 @@ fold11:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS 2048(SI), Z2
 	VADDPS  Z2, Z1, Z1
@@ -1863,10 +1857,10 @@ fold13:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -1883,8 +1877,6 @@ done5:
 TEXT ·gridDoubleAVX512BF16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
@@ -1908,15 +1900,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -16(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*2), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*2), R9
+	MOVQ         input+16(FP), R8
 	KMOVW        41344(AX)(DX*4), K1
 	KMOVW        42432(AX)(DX*4), K2
 	KORW         K2, K1, K1
@@ -1966,57 +1958,57 @@ channel6:
 	VMOVUPS      all32_0<>+0(SB), Z0
 	MOVQ         row+32(FP), BX
 	ADDQ         SI, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (SI)(R14*2)
-	PREFETCHT0   (BX)(R14*2)
-	MOVL         40256(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X1
-	VMOVD        (BX)(R14*2), X2
-	MOVL         40260(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X1, X1
-	VPINSRD      $0x01, (BX)(R14*2), X2, X2
-	MOVL         40264(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X1, X1
-	VPINSRD      $0x02, (BX)(R14*2), X2, X2
-	MOVL         40268(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X1, X1
-	VPINSRD      $0x03, (BX)(R14*2), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X3
-	VMOVD        (BX)(R14*2), X4
-	MOVL         40276(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X3, X3
-	VPINSRD      $0x01, (BX)(R14*2), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X3, X3
-	VPINSRD      $0x02, (BX)(R14*2), X4, X4
-	MOVL         40284(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X3, X3
-	VPINSRD      $0x03, (BX)(R14*2), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X5
-	VMOVD        (BX)(R14*2), X6
-	MOVL         40292(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X5, X5
-	VPINSRD      $0x01, (BX)(R14*2), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X5, X5
-	VPINSRD      $0x02, (BX)(R14*2), X6, X6
-	MOVL         40300(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X5, X5
-	VPINSRD      $0x03, (BX)(R14*2), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X7
-	VMOVD        (BX)(R14*2), X8
-	MOVL         40308(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X7, X7
-	VPINSRD      $0x01, (BX)(R14*2), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X7, X7
-	VPINSRD      $0x02, (BX)(R14*2), X8, X8
-	MOVL         40316(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X7, X7
-	VPINSRD      $0x03, (BX)(R14*2), X8, X8
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (SI)(R12*2)
+	PREFETCHT0   (BX)(R12*2)
+	MOVL         40256(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X1
+	VMOVD        (BX)(R12*2), X2
+	MOVL         40260(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X1, X1
+	VPINSRD      $0x01, (BX)(R12*2), X2, X2
+	MOVL         40264(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X1, X1
+	VPINSRD      $0x02, (BX)(R12*2), X2, X2
+	MOVL         40268(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X1, X1
+	VPINSRD      $0x03, (BX)(R12*2), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X3
+	VMOVD        (BX)(R12*2), X4
+	MOVL         40276(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X3, X3
+	VPINSRD      $0x01, (BX)(R12*2), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X3, X3
+	VPINSRD      $0x02, (BX)(R12*2), X4, X4
+	MOVL         40284(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X3, X3
+	VPINSRD      $0x03, (BX)(R12*2), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X5
+	VMOVD        (BX)(R12*2), X6
+	MOVL         40292(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X5, X5
+	VPINSRD      $0x01, (BX)(R12*2), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X5, X5
+	VPINSRD      $0x02, (BX)(R12*2), X6, X6
+	MOVL         40300(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X5, X5
+	VPINSRD      $0x03, (BX)(R12*2), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X7
+	VMOVD        (BX)(R12*2), X8
+	MOVL         40308(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X7, X7
+	VPINSRD      $0x01, (BX)(R12*2), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X7, X7
+	VPINSRD      $0x02, (BX)(R12*2), X8, X8
+	MOVL         40316(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X7, X7
+	VPINSRD      $0x03, (BX)(R12*2), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
@@ -2063,79 +2055,79 @@ within9:
 	VMOVUPS      7616(AX)(DX*4), Z5
 	VMULPS       Z5, Z2, Z5
 	VADDPS       Z5, Z0, Z0
-	VPMOVZXWD    (R11), Z5
+	VPMOVZXWD    (R9), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VSUBPS       Z3, Z1, Z6
 	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, (R13)
-	VPMOVZXWD    (R11), Z5
+	VMOVUPS      Z5, (R11)
+	VPMOVZXWD    (R9), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VSUBPS       Z4, Z2, Z6
 	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, 64(R13)
-	VPMOVZXWD    (R11), Z5
+	VMOVUPS      Z5, 64(R11)
+	VPMOVZXWD    (R9), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VSUBPS       Z3, Z4, Z3
 	VMULPS       Z3, Z5, Z3
-	VMOVUPS      Z3, 128(R13)
-	VPMOVZXWD    (R11), Z3
+	VMOVUPS      Z3, 128(R11)
+	VPMOVZXWD    (R9), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z1, Z3, Z1
-	VMOVUPS      Z1, 192(R13)
+	VMOVUPS      Z1, 192(R11)
 	MOVQ         row+32(FP), BX
-	ADDQ         R10, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (R10)(R14*2)
-	PREFETCHT0   (BX)(R14*2)
-	MOVL         40256(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X1
-	VMOVD        (BX)(R14*2), X2
-	MOVL         40260(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X1, X1
-	VPINSRD      $0x01, (BX)(R14*2), X2, X2
-	MOVL         40264(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X1, X1
-	VPINSRD      $0x02, (BX)(R14*2), X2, X2
-	MOVL         40268(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X1, X1
-	VPINSRD      $0x03, (BX)(R14*2), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X3
-	VMOVD        (BX)(R14*2), X4
-	MOVL         40276(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X3, X3
-	VPINSRD      $0x01, (BX)(R14*2), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X3, X3
-	VPINSRD      $0x02, (BX)(R14*2), X4, X4
-	MOVL         40284(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X3, X3
-	VPINSRD      $0x03, (BX)(R14*2), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X5
-	VMOVD        (BX)(R14*2), X6
-	MOVL         40292(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X5, X5
-	VPINSRD      $0x01, (BX)(R14*2), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X5, X5
-	VPINSRD      $0x02, (BX)(R14*2), X6, X6
-	MOVL         40300(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X5, X5
-	VPINSRD      $0x03, (BX)(R14*2), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X7
-	VMOVD        (BX)(R14*2), X8
-	MOVL         40308(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X7, X7
-	VPINSRD      $0x01, (BX)(R14*2), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X7, X7
-	VPINSRD      $0x02, (BX)(R14*2), X8, X8
-	MOVL         40316(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X7, X7
-	VPINSRD      $0x03, (BX)(R14*2), X8, X8
+	ADDQ         R8, BX
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (R8)(R12*2)
+	PREFETCHT0   (BX)(R12*2)
+	MOVL         40256(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X1
+	VMOVD        (BX)(R12*2), X2
+	MOVL         40260(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X1, X1
+	VPINSRD      $0x01, (BX)(R12*2), X2, X2
+	MOVL         40264(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X1, X1
+	VPINSRD      $0x02, (BX)(R12*2), X2, X2
+	MOVL         40268(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X1, X1
+	VPINSRD      $0x03, (BX)(R12*2), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X3
+	VMOVD        (BX)(R12*2), X4
+	MOVL         40276(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X3, X3
+	VPINSRD      $0x01, (BX)(R12*2), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X3, X3
+	VPINSRD      $0x02, (BX)(R12*2), X4, X4
+	MOVL         40284(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X3, X3
+	VPINSRD      $0x03, (BX)(R12*2), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X5
+	VMOVD        (BX)(R12*2), X6
+	MOVL         40292(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X5, X5
+	VPINSRD      $0x01, (BX)(R12*2), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X5, X5
+	VPINSRD      $0x02, (BX)(R12*2), X6, X6
+	MOVL         40300(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X5, X5
+	VPINSRD      $0x03, (BX)(R12*2), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X7
+	VMOVD        (BX)(R12*2), X8
+	MOVL         40308(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X7, X7
+	VPINSRD      $0x01, (BX)(R12*2), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X7, X7
+	VPINSRD      $0x02, (BX)(R12*2), X8, X8
+	MOVL         40316(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X7, X7
+	VPINSRD      $0x03, (BX)(R12*2), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
@@ -2174,11 +2166,11 @@ within10:
 	VSUBPS    Z4, Z2, Z6
 	VSUBPS    Z3, Z4, Z3
 	VSUBPS    Z1, Z2, Z1
-	VPMOVZXWD (R11), Z2
+	VPMOVZXWD (R9), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VSUBPS    Z5, Z6, Z4
 	VMULPS    Z4, Z2, Z2
-	VMOVUPS   Z2, 256(R13)
+	VMOVUPS   Z2, 256(R11)
 	VMOVUPS   14144(AX)(DX*4), Z2
 	VMULPS    Z2, Z5, Z2
 	VMOVUPS   17408(AX)(DX*4), Z4
@@ -2213,10 +2205,10 @@ within10:
 	VMOVDQU64 Y0, (DI)
 	ADDQ      tangentStride+48(FP), SI
 	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x00000140, R13
-	ADDQ      R8, R10
-	ADDQ      R9, R11
-	DECQ      R12
+	ADDQ      $0x00000140, R11
+	ADDQ      channelStride+40(FP), R8
+	ADDQ      dyStride+64(FP), R9
+	DECQ      R10
 	JNE       channel6
 	MOVQ      terms+96(FP), BX
 	LEAQ      23936(AX)(DX*4), SI
@@ -2456,15 +2448,13 @@ TEXT ·gridTermsAVX512F16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -2481,69 +2471,69 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -16(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*2), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -16(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*2), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ         (R9)(BX*1), SI
-	MOVL         40384(AX)(DX*4), R13
-	PREFETCHT0   (R9)(R13*2)
-	PREFETCHT0   (SI)(R13*2)
-	MOVL         40256(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X0
-	VMOVD        (SI)(R13*2), X1
-	MOVL         40260(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X0, X0
-	VPINSRD      $0x01, (SI)(R13*2), X1, X1
-	MOVL         40264(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X0, X0
-	VPINSRD      $0x02, (SI)(R13*2), X1, X1
-	MOVL         40268(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X0, X0
-	VPINSRD      $0x03, (SI)(R13*2), X1, X1
-	MOVL         40272(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X2
-	VMOVD        (SI)(R13*2), X3
-	MOVL         40276(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	VPINSRD      $0x01, (SI)(R13*2), X3, X3
-	MOVL         40280(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	VPINSRD      $0x02, (SI)(R13*2), X3, X3
-	MOVL         40284(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	VPINSRD      $0x03, (SI)(R13*2), X3, X3
-	MOVL         40288(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X4
-	VMOVD        (SI)(R13*2), X5
-	MOVL         40292(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X4, X4
-	VPINSRD      $0x01, (SI)(R13*2), X5, X5
-	MOVL         40296(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X4, X4
-	VPINSRD      $0x02, (SI)(R13*2), X5, X5
-	MOVL         40300(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X4, X4
-	VPINSRD      $0x03, (SI)(R13*2), X5, X5
-	MOVL         40304(AX)(DX*4), R13
-	VMOVD        (R9)(R13*2), X6
-	VMOVD        (SI)(R13*2), X7
-	MOVL         40308(AX)(DX*4), R13
-	VPINSRD      $0x01, (R9)(R13*2), X6, X6
-	VPINSRD      $0x01, (SI)(R13*2), X7, X7
-	MOVL         40312(AX)(DX*4), R13
-	VPINSRD      $0x02, (R9)(R13*2), X6, X6
-	VPINSRD      $0x02, (SI)(R13*2), X7, X7
-	MOVL         40316(AX)(DX*4), R13
-	VPINSRD      $0x03, (R9)(R13*2), X6, X6
-	VPINSRD      $0x03, (SI)(R13*2), X7, X7
+	LEAQ         (DI)(BX*1), SI
+	MOVL         40384(AX)(DX*4), R11
+	PREFETCHT0   (DI)(R11*2)
+	PREFETCHT0   (SI)(R11*2)
+	MOVL         40256(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X0
+	VMOVD        (SI)(R11*2), X1
+	MOVL         40260(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X0, X0
+	VPINSRD      $0x01, (SI)(R11*2), X1, X1
+	MOVL         40264(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X0, X0
+	VPINSRD      $0x02, (SI)(R11*2), X1, X1
+	MOVL         40268(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X0, X0
+	VPINSRD      $0x03, (SI)(R11*2), X1, X1
+	MOVL         40272(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X2
+	VMOVD        (SI)(R11*2), X3
+	MOVL         40276(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X2, X2
+	VPINSRD      $0x01, (SI)(R11*2), X3, X3
+	MOVL         40280(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X2, X2
+	VPINSRD      $0x02, (SI)(R11*2), X3, X3
+	MOVL         40284(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X2, X2
+	VPINSRD      $0x03, (SI)(R11*2), X3, X3
+	MOVL         40288(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X4
+	VMOVD        (SI)(R11*2), X5
+	MOVL         40292(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X4, X4
+	VPINSRD      $0x01, (SI)(R11*2), X5, X5
+	MOVL         40296(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X4, X4
+	VPINSRD      $0x02, (SI)(R11*2), X5, X5
+	MOVL         40300(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X4, X4
+	VPINSRD      $0x03, (SI)(R11*2), X5, X5
+	MOVL         40304(AX)(DX*4), R11
+	VMOVD        (DI)(R11*2), X6
+	VMOVD        (SI)(R11*2), X7
+	MOVL         40308(AX)(DX*4), R11
+	VPINSRD      $0x01, (DI)(R11*2), X6, X6
+	VPINSRD      $0x01, (SI)(R11*2), X7, X7
+	MOVL         40312(AX)(DX*4), R11
+	VPINSRD      $0x02, (DI)(R11*2), X6, X6
+	VPINSRD      $0x02, (SI)(R11*2), X7, X7
+	MOVL         40316(AX)(DX*4), R11
+	VPINSRD      $0x03, (DI)(R11*2), X6, X6
+	VPINSRD      $0x03, (SI)(R11*2), X7, X7
 	VINSERTF32X4 $0x01, X2, Y0, Y0
 	VINSERTF32X4 $0x01, X6, Y4, Y2
 	VINSERTF64X4 $0x01, Y2, Z0, Z0
@@ -2584,40 +2574,40 @@ channel6:
 	VMOVAPS.Z    Z1, K1, Z1
 
 within7:
-	VCVTPH2PS (R10), Z4
+	VCVTPH2PS (R8), Z4
 	VSUBPS    Z2, Z0, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R12)
+	VMOVUPS   Z5, (R10)
 	VSUBPS    Z3, Z1, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R12)
+	VMOVUPS   Z5, 64(R10)
 	VSUBPS    Z2, Z3, Z2
 	VMULPS    Z2, Z4, Z2
-	VMOVUPS   Z2, 128(R12)
+	VMOVUPS   Z2, 128(R10)
 	VSUBPS    Z0, Z1, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R12)
-	ADDQ      $0x00000100, R12
-	ADDQ      DI, R9
-	ADDQ      R8, R10
-	DECQ      R11
+	VMOVUPS   Z0, 192(R10)
+	ADDQ      $0x00000100, R10
+	ADDQ      channelStride+32(FP), DI
+	ADDQ      dyStride+48(FP), R8
+	DECQ      R9
 	JNE       channel6
 	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), R9
-	MOVQ      $0x00000004, R10
+	LEAQ      23936(AX)(DX*4), DI
+	MOVQ      $0x00000004, R8
 	CMPQ      channels+56(FP), $0x01
 	JG        more10
 
 fold9:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -2626,7 +2616,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
@@ -2643,16 +2633,16 @@ fold11:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Z0
+	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS 2048(SI), Z2
 	VADDPS  Z2, Z1, Z1
@@ -2685,10 +2675,10 @@ fold13:
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R9)
+	VMOVUPS Z0, (DI)
 	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -2705,8 +2695,6 @@ done5:
 TEXT ·gridDoubleAVX512F16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
@@ -2730,15 +2718,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -16(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*2), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*2), R9
+	MOVQ         input+16(FP), R8
 	KMOVW        41344(AX)(DX*4), K1
 	KMOVW        42432(AX)(DX*4), K2
 	KORW         K2, K1, K1
@@ -2788,57 +2776,57 @@ channel6:
 	VMOVUPS      all32_0<>+0(SB), Z0
 	MOVQ         row+32(FP), BX
 	ADDQ         SI, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (SI)(R14*2)
-	PREFETCHT0   (BX)(R14*2)
-	MOVL         40256(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X1
-	VMOVD        (BX)(R14*2), X2
-	MOVL         40260(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X1, X1
-	VPINSRD      $0x01, (BX)(R14*2), X2, X2
-	MOVL         40264(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X1, X1
-	VPINSRD      $0x02, (BX)(R14*2), X2, X2
-	MOVL         40268(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X1, X1
-	VPINSRD      $0x03, (BX)(R14*2), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X3
-	VMOVD        (BX)(R14*2), X4
-	MOVL         40276(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X3, X3
-	VPINSRD      $0x01, (BX)(R14*2), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X3, X3
-	VPINSRD      $0x02, (BX)(R14*2), X4, X4
-	MOVL         40284(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X3, X3
-	VPINSRD      $0x03, (BX)(R14*2), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X5
-	VMOVD        (BX)(R14*2), X6
-	MOVL         40292(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X5, X5
-	VPINSRD      $0x01, (BX)(R14*2), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X5, X5
-	VPINSRD      $0x02, (BX)(R14*2), X6, X6
-	MOVL         40300(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X5, X5
-	VPINSRD      $0x03, (BX)(R14*2), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	VMOVD        (SI)(R14*2), X7
-	VMOVD        (BX)(R14*2), X8
-	MOVL         40308(AX)(DX*4), R14
-	VPINSRD      $0x01, (SI)(R14*2), X7, X7
-	VPINSRD      $0x01, (BX)(R14*2), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	VPINSRD      $0x02, (SI)(R14*2), X7, X7
-	VPINSRD      $0x02, (BX)(R14*2), X8, X8
-	MOVL         40316(AX)(DX*4), R14
-	VPINSRD      $0x03, (SI)(R14*2), X7, X7
-	VPINSRD      $0x03, (BX)(R14*2), X8, X8
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (SI)(R12*2)
+	PREFETCHT0   (BX)(R12*2)
+	MOVL         40256(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X1
+	VMOVD        (BX)(R12*2), X2
+	MOVL         40260(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X1, X1
+	VPINSRD      $0x01, (BX)(R12*2), X2, X2
+	MOVL         40264(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X1, X1
+	VPINSRD      $0x02, (BX)(R12*2), X2, X2
+	MOVL         40268(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X1, X1
+	VPINSRD      $0x03, (BX)(R12*2), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X3
+	VMOVD        (BX)(R12*2), X4
+	MOVL         40276(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X3, X3
+	VPINSRD      $0x01, (BX)(R12*2), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X3, X3
+	VPINSRD      $0x02, (BX)(R12*2), X4, X4
+	MOVL         40284(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X3, X3
+	VPINSRD      $0x03, (BX)(R12*2), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X5
+	VMOVD        (BX)(R12*2), X6
+	MOVL         40292(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X5, X5
+	VPINSRD      $0x01, (BX)(R12*2), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X5, X5
+	VPINSRD      $0x02, (BX)(R12*2), X6, X6
+	MOVL         40300(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X5, X5
+	VPINSRD      $0x03, (BX)(R12*2), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	VMOVD        (SI)(R12*2), X7
+	VMOVD        (BX)(R12*2), X8
+	MOVL         40308(AX)(DX*4), R12
+	VPINSRD      $0x01, (SI)(R12*2), X7, X7
+	VPINSRD      $0x01, (BX)(R12*2), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	VPINSRD      $0x02, (SI)(R12*2), X7, X7
+	VPINSRD      $0x02, (BX)(R12*2), X8, X8
+	MOVL         40316(AX)(DX*4), R12
+	VPINSRD      $0x03, (SI)(R12*2), X7, X7
+	VPINSRD      $0x03, (BX)(R12*2), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
@@ -2891,75 +2879,75 @@ within9:
 	VMOVUPS      7616(AX)(DX*4), Z5
 	VMULPS       Z5, Z2, Z5
 	VADDPS       Z5, Z0, Z0
-	VCVTPH2PS    (R11), Z5
+	VCVTPH2PS    (R9), Z5
 	VSUBPS       Z3, Z1, Z6
 	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, (R13)
-	VCVTPH2PS    (R11), Z5
+	VMOVUPS      Z5, (R11)
+	VCVTPH2PS    (R9), Z5
 	VSUBPS       Z4, Z2, Z6
 	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, 64(R13)
-	VCVTPH2PS    (R11), Z5
+	VMOVUPS      Z5, 64(R11)
+	VCVTPH2PS    (R9), Z5
 	VSUBPS       Z3, Z4, Z3
 	VMULPS       Z3, Z5, Z3
-	VMOVUPS      Z3, 128(R13)
-	VCVTPH2PS    (R11), Z3
+	VMOVUPS      Z3, 128(R11)
+	VCVTPH2PS    (R9), Z3
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z1, Z3, Z1
-	VMOVUPS      Z1, 192(R13)
+	VMOVUPS      Z1, 192(R11)
 	MOVQ         row+32(FP), BX
-	ADDQ         R10, BX
-	MOVL         40384(AX)(DX*4), R14
-	PREFETCHT0   (R10)(R14*2)
-	PREFETCHT0   (BX)(R14*2)
-	MOVL         40256(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X1
-	VMOVD        (BX)(R14*2), X2
-	MOVL         40260(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X1, X1
-	VPINSRD      $0x01, (BX)(R14*2), X2, X2
-	MOVL         40264(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X1, X1
-	VPINSRD      $0x02, (BX)(R14*2), X2, X2
-	MOVL         40268(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X1, X1
-	VPINSRD      $0x03, (BX)(R14*2), X2, X2
-	MOVL         40272(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X3
-	VMOVD        (BX)(R14*2), X4
-	MOVL         40276(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X3, X3
-	VPINSRD      $0x01, (BX)(R14*2), X4, X4
-	MOVL         40280(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X3, X3
-	VPINSRD      $0x02, (BX)(R14*2), X4, X4
-	MOVL         40284(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X3, X3
-	VPINSRD      $0x03, (BX)(R14*2), X4, X4
-	MOVL         40288(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X5
-	VMOVD        (BX)(R14*2), X6
-	MOVL         40292(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X5, X5
-	VPINSRD      $0x01, (BX)(R14*2), X6, X6
-	MOVL         40296(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X5, X5
-	VPINSRD      $0x02, (BX)(R14*2), X6, X6
-	MOVL         40300(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X5, X5
-	VPINSRD      $0x03, (BX)(R14*2), X6, X6
-	MOVL         40304(AX)(DX*4), R14
-	VMOVD        (R10)(R14*2), X7
-	VMOVD        (BX)(R14*2), X8
-	MOVL         40308(AX)(DX*4), R14
-	VPINSRD      $0x01, (R10)(R14*2), X7, X7
-	VPINSRD      $0x01, (BX)(R14*2), X8, X8
-	MOVL         40312(AX)(DX*4), R14
-	VPINSRD      $0x02, (R10)(R14*2), X7, X7
-	VPINSRD      $0x02, (BX)(R14*2), X8, X8
-	MOVL         40316(AX)(DX*4), R14
-	VPINSRD      $0x03, (R10)(R14*2), X7, X7
-	VPINSRD      $0x03, (BX)(R14*2), X8, X8
+	ADDQ         R8, BX
+	MOVL         40384(AX)(DX*4), R12
+	PREFETCHT0   (R8)(R12*2)
+	PREFETCHT0   (BX)(R12*2)
+	MOVL         40256(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X1
+	VMOVD        (BX)(R12*2), X2
+	MOVL         40260(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X1, X1
+	VPINSRD      $0x01, (BX)(R12*2), X2, X2
+	MOVL         40264(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X1, X1
+	VPINSRD      $0x02, (BX)(R12*2), X2, X2
+	MOVL         40268(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X1, X1
+	VPINSRD      $0x03, (BX)(R12*2), X2, X2
+	MOVL         40272(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X3
+	VMOVD        (BX)(R12*2), X4
+	MOVL         40276(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X3, X3
+	VPINSRD      $0x01, (BX)(R12*2), X4, X4
+	MOVL         40280(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X3, X3
+	VPINSRD      $0x02, (BX)(R12*2), X4, X4
+	MOVL         40284(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X3, X3
+	VPINSRD      $0x03, (BX)(R12*2), X4, X4
+	MOVL         40288(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X5
+	VMOVD        (BX)(R12*2), X6
+	MOVL         40292(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X5, X5
+	VPINSRD      $0x01, (BX)(R12*2), X6, X6
+	MOVL         40296(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X5, X5
+	VPINSRD      $0x02, (BX)(R12*2), X6, X6
+	MOVL         40300(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X5, X5
+	VPINSRD      $0x03, (BX)(R12*2), X6, X6
+	MOVL         40304(AX)(DX*4), R12
+	VMOVD        (R8)(R12*2), X7
+	VMOVD        (BX)(R12*2), X8
+	MOVL         40308(AX)(DX*4), R12
+	VPINSRD      $0x01, (R8)(R12*2), X7, X7
+	VPINSRD      $0x01, (BX)(R12*2), X8, X8
+	MOVL         40312(AX)(DX*4), R12
+	VPINSRD      $0x02, (R8)(R12*2), X7, X7
+	VPINSRD      $0x02, (BX)(R12*2), X8, X8
+	MOVL         40316(AX)(DX*4), R12
+	VPINSRD      $0x03, (R8)(R12*2), X7, X7
+	VPINSRD      $0x03, (BX)(R12*2), X8, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
@@ -3004,10 +2992,10 @@ within10:
 	VSUBPS    Z4, Z2, Z6
 	VSUBPS    Z3, Z4, Z3
 	VSUBPS    Z1, Z2, Z1
-	VCVTPH2PS (R11), Z2
+	VCVTPH2PS (R9), Z2
 	VSUBPS    Z5, Z6, Z4
 	VMULPS    Z4, Z2, Z2
-	VMOVUPS   Z2, 256(R13)
+	VMOVUPS   Z2, 256(R11)
 	VMOVUPS   14144(AX)(DX*4), Z2
 	VMULPS    Z2, Z5, Z2
 	VMOVUPS   17408(AX)(DX*4), Z4
@@ -3036,10 +3024,10 @@ within10:
 	VMOVDQU64 Y0, (DI)
 	ADDQ      tangentStride+48(FP), SI
 	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x00000140, R13
-	ADDQ      R8, R10
-	ADDQ      R9, R11
-	DECQ      R12
+	ADDQ      $0x00000140, R11
+	ADDQ      channelStride+40(FP), R8
+	ADDQ      dyStride+64(FP), R9
+	DECQ      R10
 	JNE       channel6
 	MOVQ      terms+96(FP), BX
 	LEAQ      23936(AX)(DX*4), SI
@@ -5268,15 +5256,13 @@ TEXT ·gridTermsAVX2F32(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -5293,47 +5279,47 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -8(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*4), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -8(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*4), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ        (R9)(BX*1), SI
-	MOVL        40384(AX)(DX*4), R13
-	PREFETCHT0  (R9)(R13*4)
-	PREFETCHT0  (SI)(R13*4)
-	MOVL        40256(AX)(DX*4), R13
-	MOVL        40260(AX)(DX*4), R14
-	VMOVSD      (R9)(R13*4), X0
-	VMOVHPS     (R9)(R14*4), X0, X0
-	VMOVSD      (SI)(R13*4), X1
-	VMOVHPS     (SI)(R14*4), X1, X1
-	MOVL        40272(AX)(DX*4), R13
-	MOVL        40276(AX)(DX*4), R14
-	VMOVSD      (R9)(R13*4), X2
-	VMOVHPS     (R9)(R14*4), X2, X2
-	VMOVSD      (SI)(R13*4), X3
-	VMOVHPS     (SI)(R14*4), X3, X3
+	LEAQ        (DI)(BX*1), SI
+	MOVL        40384(AX)(DX*4), R11
+	PREFETCHT0  (DI)(R11*4)
+	PREFETCHT0  (SI)(R11*4)
+	MOVL        40256(AX)(DX*4), R11
+	MOVL        40260(AX)(DX*4), R12
+	VMOVSD      (DI)(R11*4), X0
+	VMOVHPS     (DI)(R12*4), X0, X0
+	VMOVSD      (SI)(R11*4), X1
+	VMOVHPS     (SI)(R12*4), X1, X1
+	MOVL        40272(AX)(DX*4), R11
+	MOVL        40276(AX)(DX*4), R12
+	VMOVSD      (DI)(R11*4), X2
+	VMOVHPS     (DI)(R12*4), X2, X2
+	VMOVSD      (SI)(R11*4), X3
+	VMOVHPS     (SI)(R12*4), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y0
 	VINSERTF128 $0x01, X3, Y1, Y1
-	MOVL        40264(AX)(DX*4), R13
-	MOVL        40268(AX)(DX*4), R14
-	VMOVSD      (R9)(R13*4), X2
-	VMOVHPS     (R9)(R14*4), X2, X2
-	VMOVSD      (SI)(R13*4), X3
-	VMOVHPS     (SI)(R14*4), X3, X3
-	MOVL        40280(AX)(DX*4), R13
-	MOVL        40284(AX)(DX*4), R14
-	VMOVSD      (R9)(R13*4), X4
-	VMOVHPS     (R9)(R14*4), X4, X4
-	VMOVSD      (SI)(R13*4), X5
-	VMOVHPS     (SI)(R14*4), X5, X5
+	MOVL        40264(AX)(DX*4), R11
+	MOVL        40268(AX)(DX*4), R12
+	VMOVSD      (DI)(R11*4), X2
+	VMOVHPS     (DI)(R12*4), X2, X2
+	VMOVSD      (SI)(R11*4), X3
+	VMOVHPS     (SI)(R12*4), X3, X3
+	MOVL        40280(AX)(DX*4), R11
+	MOVL        40284(AX)(DX*4), R12
+	VMOVSD      (DI)(R11*4), X4
+	VMOVHPS     (DI)(R12*4), X4, X4
+	VMOVSD      (SI)(R11*4), X5
+	VMOVHPS     (SI)(R12*4), X5, X5
 	VINSERTF128 $0x01, X4, Y2, Y2
 	VINSERTF128 $0x01, X5, Y3, Y3
 	VSHUFPS     $0x88, Y2, Y0, Y4
@@ -5364,40 +5350,40 @@ channel6:
 	VANDPS      Y3, Y1, Y1
 
 within7:
-	VMOVUPS (R10), Y3
+	VMOVUPS (R8), Y3
 	VSUBPS  Y4, Y0, Y5
 	VMULPS  Y5, Y3, Y5
-	VMOVUPS Y5, (R12)
+	VMOVUPS Y5, (R10)
 	VSUBPS  Y2, Y1, Y5
 	VMULPS  Y5, Y3, Y5
-	VMOVUPS Y5, 32(R12)
+	VMOVUPS Y5, 32(R10)
 	VSUBPS  Y4, Y2, Y2
 	VMULPS  Y2, Y3, Y2
-	VMOVUPS Y2, 64(R12)
+	VMOVUPS Y2, 64(R10)
 	VSUBPS  Y0, Y1, Y0
 	VMULPS  Y0, Y3, Y0
-	VMOVUPS Y0, 96(R12)
-	ADDQ    $0x00000080, R12
-	ADDQ    DI, R9
-	ADDQ    R8, R10
-	DECQ    R11
+	VMOVUPS Y0, 96(R10)
+	ADDQ    $0x00000080, R10
+	ADDQ    channelStride+32(FP), DI
+	ADDQ    dyStride+48(FP), R8
+	DECQ    R9
 	JNE     channel6
 	MOVQ    terms+64(FP), SI
-	LEAQ    23936(AX)(DX*4), R9
-	MOVQ    $0x00000004, R10
+	LEAQ    23936(AX)(DX*4), DI
+	MOVQ    $0x00000004, R8
 	CMPQ    channels+56(FP), $0x01
 	JG      more10
 
 fold9:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -5406,7 +5392,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
@@ -5423,16 +5409,16 @@ fold11:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS 1024(SI), Y2
 	VADDPS  Y2, Y1, Y1
@@ -5465,10 +5451,10 @@ fold13:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -5485,8 +5471,6 @@ done5:
 TEXT ·gridDoubleAVX2F32(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
@@ -5510,15 +5494,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -8(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*4), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*4), R9
+	MOVQ         input+16(FP), R8
 	VMOVUPS      41344(AX)(DX*4), Y0
 	VMOVUPS      42432(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
@@ -5568,35 +5552,35 @@ channel6:
 	VMOVUPS     all32_0<>+0(SB), Y0
 	MOVQ        row+32(FP), BX
 	ADDQ        SI, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (SI)(R14*4)
-	PREFETCHT0  (BX)(R14*4)
-	MOVL        40256(AX)(DX*4), R14
-	MOVL        40260(AX)(DX*4), R15
-	VMOVSD      (SI)(R14*4), X1
-	VMOVHPS     (SI)(R15*4), X1, X1
-	VMOVSD      (BX)(R14*4), X2
-	VMOVHPS     (BX)(R15*4), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	MOVL        40276(AX)(DX*4), R15
-	VMOVSD      (SI)(R14*4), X3
-	VMOVHPS     (SI)(R15*4), X3, X3
-	VMOVSD      (BX)(R14*4), X4
-	VMOVHPS     (BX)(R15*4), X4, X4
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (SI)(R12*4)
+	PREFETCHT0  (BX)(R12*4)
+	MOVL        40256(AX)(DX*4), R12
+	MOVL        40260(AX)(DX*4), R13
+	VMOVSD      (SI)(R12*4), X1
+	VMOVHPS     (SI)(R13*4), X1, X1
+	VMOVSD      (BX)(R12*4), X2
+	VMOVHPS     (BX)(R13*4), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	MOVL        40276(AX)(DX*4), R13
+	VMOVSD      (SI)(R12*4), X3
+	VMOVHPS     (SI)(R13*4), X3, X3
+	VMOVSD      (BX)(R12*4), X4
+	VMOVHPS     (BX)(R13*4), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VINSERTF128 $0x01, X4, Y2, Y2
-	MOVL        40264(AX)(DX*4), R14
-	MOVL        40268(AX)(DX*4), R15
-	VMOVSD      (SI)(R14*4), X3
-	VMOVHPS     (SI)(R15*4), X3, X3
-	VMOVSD      (BX)(R14*4), X4
-	VMOVHPS     (BX)(R15*4), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	MOVL        40284(AX)(DX*4), R15
-	VMOVSD      (SI)(R14*4), X5
-	VMOVHPS     (SI)(R15*4), X5, X5
-	VMOVSD      (BX)(R14*4), X6
-	VMOVHPS     (BX)(R15*4), X6, X6
+	MOVL        40264(AX)(DX*4), R12
+	MOVL        40268(AX)(DX*4), R13
+	VMOVSD      (SI)(R12*4), X3
+	VMOVHPS     (SI)(R13*4), X3, X3
+	VMOVSD      (BX)(R12*4), X4
+	VMOVHPS     (BX)(R13*4), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	MOVL        40284(AX)(DX*4), R13
+	VMOVSD      (SI)(R12*4), X5
+	VMOVHPS     (SI)(R13*4), X5, X5
+	VMOVSD      (BX)(R12*4), X6
+	VMOVHPS     (BX)(R13*4), X6, X6
 	VINSERTF128 $0x01, X5, Y3, Y3
 	VINSERTF128 $0x01, X6, Y4, Y4
 	VSHUFPS     $0x88, Y3, Y1, Y5
@@ -5639,53 +5623,53 @@ within9:
 	VMOVUPS     7616(AX)(DX*4), Y4
 	VMULPS      Y4, Y2, Y4
 	VADDPS      Y4, Y0, Y0
-	VMOVUPS     (R11), Y4
+	VMOVUPS     (R9), Y4
 	VSUBPS      Y5, Y1, Y6
 	VMULPS      Y6, Y4, Y4
-	VMOVUPS     Y4, (R13)
-	VMOVUPS     (R11), Y4
+	VMOVUPS     Y4, (R11)
+	VMOVUPS     (R9), Y4
 	VSUBPS      Y3, Y2, Y6
 	VMULPS      Y6, Y4, Y4
-	VMOVUPS     Y4, 32(R13)
-	VMOVUPS     (R11), Y4
+	VMOVUPS     Y4, 32(R11)
+	VMOVUPS     (R9), Y4
 	VSUBPS      Y5, Y3, Y3
 	VMULPS      Y3, Y4, Y3
-	VMOVUPS     Y3, 64(R13)
-	VMOVUPS     (R11), Y3
+	VMOVUPS     Y3, 64(R11)
+	VMOVUPS     (R9), Y3
 	VSUBPS      Y1, Y2, Y1
 	VMULPS      Y1, Y3, Y1
-	VMOVUPS     Y1, 96(R13)
+	VMOVUPS     Y1, 96(R11)
 	MOVQ        row+32(FP), BX
-	ADDQ        R10, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (R10)(R14*4)
-	PREFETCHT0  (BX)(R14*4)
-	MOVL        40256(AX)(DX*4), R14
-	MOVL        40260(AX)(DX*4), R15
-	VMOVSD      (R10)(R14*4), X1
-	VMOVHPS     (R10)(R15*4), X1, X1
-	VMOVSD      (BX)(R14*4), X2
-	VMOVHPS     (BX)(R15*4), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	MOVL        40276(AX)(DX*4), R15
-	VMOVSD      (R10)(R14*4), X3
-	VMOVHPS     (R10)(R15*4), X3, X3
-	VMOVSD      (BX)(R14*4), X4
-	VMOVHPS     (BX)(R15*4), X4, X4
+	ADDQ        R8, BX
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (R8)(R12*4)
+	PREFETCHT0  (BX)(R12*4)
+	MOVL        40256(AX)(DX*4), R12
+	MOVL        40260(AX)(DX*4), R13
+	VMOVSD      (R8)(R12*4), X1
+	VMOVHPS     (R8)(R13*4), X1, X1
+	VMOVSD      (BX)(R12*4), X2
+	VMOVHPS     (BX)(R13*4), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	MOVL        40276(AX)(DX*4), R13
+	VMOVSD      (R8)(R12*4), X3
+	VMOVHPS     (R8)(R13*4), X3, X3
+	VMOVSD      (BX)(R12*4), X4
+	VMOVHPS     (BX)(R13*4), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VINSERTF128 $0x01, X4, Y2, Y2
-	MOVL        40264(AX)(DX*4), R14
-	MOVL        40268(AX)(DX*4), R15
-	VMOVSD      (R10)(R14*4), X3
-	VMOVHPS     (R10)(R15*4), X3, X3
-	VMOVSD      (BX)(R14*4), X4
-	VMOVHPS     (BX)(R15*4), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	MOVL        40284(AX)(DX*4), R15
-	VMOVSD      (R10)(R14*4), X5
-	VMOVHPS     (R10)(R15*4), X5, X5
-	VMOVSD      (BX)(R14*4), X6
-	VMOVHPS     (BX)(R15*4), X6, X6
+	MOVL        40264(AX)(DX*4), R12
+	MOVL        40268(AX)(DX*4), R13
+	VMOVSD      (R8)(R12*4), X3
+	VMOVHPS     (R8)(R13*4), X3, X3
+	VMOVSD      (BX)(R12*4), X4
+	VMOVHPS     (BX)(R13*4), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	MOVL        40284(AX)(DX*4), R13
+	VMOVSD      (R8)(R12*4), X5
+	VMOVHPS     (R8)(R13*4), X5, X5
+	VMOVSD      (BX)(R12*4), X6
+	VMOVHPS     (BX)(R13*4), X6, X6
 	VINSERTF128 $0x01, X5, Y3, Y3
 	VINSERTF128 $0x01, X6, Y4, Y4
 	VSHUFPS     $0x88, Y3, Y1, Y5
@@ -5720,10 +5704,10 @@ within10:
 	VSUBPS  Y3, Y2, Y6
 	VSUBPS  Y5, Y3, Y3
 	VSUBPS  Y1, Y2, Y1
-	VMOVUPS (R11), Y2
+	VMOVUPS (R9), Y2
 	VSUBPS  Y4, Y6, Y5
 	VMULPS  Y5, Y2, Y2
-	VMOVUPS Y2, 128(R13)
+	VMOVUPS Y2, 128(R11)
 	VMOVUPS 14144(AX)(DX*4), Y2
 	VMULPS  Y2, Y4, Y2
 	VMOVUPS 17408(AX)(DX*4), Y4
@@ -5751,10 +5735,10 @@ within10:
 	VMOVDQU Y0, (DI)
 	ADDQ    tangentStride+48(FP), SI
 	ADDQ    yStride+80(FP), DI
-	ADDQ    $0x000000a0, R13
-	ADDQ    R8, R10
-	ADDQ    R9, R11
-	DECQ    R12
+	ADDQ    $0x000000a0, R11
+	ADDQ    channelStride+40(FP), R8
+	ADDQ    dyStride+64(FP), R9
+	DECQ    R10
 	JNE     channel6
 	MOVQ    terms+96(FP), BX
 	LEAQ    23936(AX)(DX*4), SI
@@ -5993,15 +5977,13 @@ TEXT ·gridTermsAVX2BF16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -6018,45 +6000,45 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -8(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*2), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -8(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*2), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ        (R9)(BX*1), SI
-	MOVL        40384(AX)(DX*4), R13
-	PREFETCHT0  (R9)(R13*2)
-	PREFETCHT0  (SI)(R13*2)
-	MOVL        40256(AX)(DX*4), R13
-	VMOVD       (R9)(R13*2), X0
-	VMOVD       (SI)(R13*2), X1
-	MOVL        40260(AX)(DX*4), R13
-	VPINSRD     $0x01, (R9)(R13*2), X0, X0
-	VPINSRD     $0x01, (SI)(R13*2), X1, X1
-	MOVL        40264(AX)(DX*4), R13
-	VPINSRD     $0x02, (R9)(R13*2), X0, X0
-	VPINSRD     $0x02, (SI)(R13*2), X1, X1
-	MOVL        40268(AX)(DX*4), R13
-	VPINSRD     $0x03, (R9)(R13*2), X0, X0
-	VPINSRD     $0x03, (SI)(R13*2), X1, X1
-	MOVL        40272(AX)(DX*4), R13
-	VMOVD       (R9)(R13*2), X2
-	VMOVD       (SI)(R13*2), X3
-	MOVL        40276(AX)(DX*4), R13
-	VPINSRD     $0x01, (R9)(R13*2), X2, X2
-	VPINSRD     $0x01, (SI)(R13*2), X3, X3
-	MOVL        40280(AX)(DX*4), R13
-	VPINSRD     $0x02, (R9)(R13*2), X2, X2
-	VPINSRD     $0x02, (SI)(R13*2), X3, X3
-	MOVL        40284(AX)(DX*4), R13
-	VPINSRD     $0x03, (R9)(R13*2), X2, X2
-	VPINSRD     $0x03, (SI)(R13*2), X3, X3
+	LEAQ        (DI)(BX*1), SI
+	MOVL        40384(AX)(DX*4), R11
+	PREFETCHT0  (DI)(R11*2)
+	PREFETCHT0  (SI)(R11*2)
+	MOVL        40256(AX)(DX*4), R11
+	VMOVD       (DI)(R11*2), X0
+	VMOVD       (SI)(R11*2), X1
+	MOVL        40260(AX)(DX*4), R11
+	VPINSRD     $0x01, (DI)(R11*2), X0, X0
+	VPINSRD     $0x01, (SI)(R11*2), X1, X1
+	MOVL        40264(AX)(DX*4), R11
+	VPINSRD     $0x02, (DI)(R11*2), X0, X0
+	VPINSRD     $0x02, (SI)(R11*2), X1, X1
+	MOVL        40268(AX)(DX*4), R11
+	VPINSRD     $0x03, (DI)(R11*2), X0, X0
+	VPINSRD     $0x03, (SI)(R11*2), X1, X1
+	MOVL        40272(AX)(DX*4), R11
+	VMOVD       (DI)(R11*2), X2
+	VMOVD       (SI)(R11*2), X3
+	MOVL        40276(AX)(DX*4), R11
+	VPINSRD     $0x01, (DI)(R11*2), X2, X2
+	VPINSRD     $0x01, (SI)(R11*2), X3, X3
+	MOVL        40280(AX)(DX*4), R11
+	VPINSRD     $0x02, (DI)(R11*2), X2, X2
+	VPINSRD     $0x02, (SI)(R11*2), X3, X3
+	MOVL        40284(AX)(DX*4), R11
+	VPINSRD     $0x03, (DI)(R11*2), X2, X2
+	VPINSRD     $0x03, (SI)(R11*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y0
 	VPSLLD      $0x10, Y0, Y2
 	VPAND       all32_ffff0000<>+0(SB), Y0, Y0
@@ -6087,41 +6069,41 @@ channel6:
 	VANDPS      Y4, Y1, Y1
 
 within7:
-	VPMOVZXWD (R10), Y4
+	VPMOVZXWD (R8), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VSUBPS    Y2, Y0, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R12)
+	VMOVUPS   Y5, (R10)
 	VSUBPS    Y3, Y1, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R12)
+	VMOVUPS   Y5, 32(R10)
 	VSUBPS    Y2, Y3, Y2
 	VMULPS    Y2, Y4, Y2
-	VMOVUPS   Y2, 64(R12)
+	VMOVUPS   Y2, 64(R10)
 	VSUBPS    Y0, Y1, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R12)
-	ADDQ      $0x00000080, R12
-	ADDQ      DI, R9
-	ADDQ      R8, R10
-	DECQ      R11
+	VMOVUPS   Y0, 96(R10)
+	ADDQ      $0x00000080, R10
+	ADDQ      channelStride+32(FP), DI
+	ADDQ      dyStride+48(FP), R8
+	DECQ      R9
 	JNE       channel6
 	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), R9
-	MOVQ      $0x00000004, R10
+	LEAQ      23936(AX)(DX*4), DI
+	MOVQ      $0x00000004, R8
 	CMPQ      channels+56(FP), $0x01
 	JG        more10
 
 fold9:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -6130,7 +6112,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
@@ -6147,16 +6129,16 @@ fold11:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS 1024(SI), Y2
 	VADDPS  Y2, Y1, Y1
@@ -6189,10 +6171,10 @@ fold13:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -6209,8 +6191,6 @@ done5:
 TEXT ·gridDoubleAVX2BF16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
@@ -6234,15 +6214,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -8(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*2), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*2), R9
+	MOVQ         input+16(FP), R8
 	VMOVUPS      41344(AX)(DX*4), Y0
 	VMOVUPS      42432(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
@@ -6292,33 +6272,33 @@ channel6:
 	VMOVUPS     all32_0<>+0(SB), Y0
 	MOVQ        row+32(FP), BX
 	ADDQ        SI, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (SI)(R14*2)
-	PREFETCHT0  (BX)(R14*2)
-	MOVL        40256(AX)(DX*4), R14
-	VMOVD       (SI)(R14*2), X1
-	VMOVD       (BX)(R14*2), X2
-	MOVL        40260(AX)(DX*4), R14
-	VPINSRD     $0x01, (SI)(R14*2), X1, X1
-	VPINSRD     $0x01, (BX)(R14*2), X2, X2
-	MOVL        40264(AX)(DX*4), R14
-	VPINSRD     $0x02, (SI)(R14*2), X1, X1
-	VPINSRD     $0x02, (BX)(R14*2), X2, X2
-	MOVL        40268(AX)(DX*4), R14
-	VPINSRD     $0x03, (SI)(R14*2), X1, X1
-	VPINSRD     $0x03, (BX)(R14*2), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	VMOVD       (SI)(R14*2), X3
-	VMOVD       (BX)(R14*2), X4
-	MOVL        40276(AX)(DX*4), R14
-	VPINSRD     $0x01, (SI)(R14*2), X3, X3
-	VPINSRD     $0x01, (BX)(R14*2), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	VPINSRD     $0x02, (SI)(R14*2), X3, X3
-	VPINSRD     $0x02, (BX)(R14*2), X4, X4
-	MOVL        40284(AX)(DX*4), R14
-	VPINSRD     $0x03, (SI)(R14*2), X3, X3
-	VPINSRD     $0x03, (BX)(R14*2), X4, X4
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (SI)(R12*2)
+	PREFETCHT0  (BX)(R12*2)
+	MOVL        40256(AX)(DX*4), R12
+	VMOVD       (SI)(R12*2), X1
+	VMOVD       (BX)(R12*2), X2
+	MOVL        40260(AX)(DX*4), R12
+	VPINSRD     $0x01, (SI)(R12*2), X1, X1
+	VPINSRD     $0x01, (BX)(R12*2), X2, X2
+	MOVL        40264(AX)(DX*4), R12
+	VPINSRD     $0x02, (SI)(R12*2), X1, X1
+	VPINSRD     $0x02, (BX)(R12*2), X2, X2
+	MOVL        40268(AX)(DX*4), R12
+	VPINSRD     $0x03, (SI)(R12*2), X1, X1
+	VPINSRD     $0x03, (BX)(R12*2), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	VMOVD       (SI)(R12*2), X3
+	VMOVD       (BX)(R12*2), X4
+	MOVL        40276(AX)(DX*4), R12
+	VPINSRD     $0x01, (SI)(R12*2), X3, X3
+	VPINSRD     $0x01, (BX)(R12*2), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	VPINSRD     $0x02, (SI)(R12*2), X3, X3
+	VPINSRD     $0x02, (BX)(R12*2), X4, X4
+	MOVL        40284(AX)(DX*4), R12
+	VPINSRD     $0x03, (SI)(R12*2), X3, X3
+	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VPSLLD      $0x10, Y1, Y3
 	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
@@ -6361,55 +6341,55 @@ within9:
 	VMOVUPS     7616(AX)(DX*4), Y5
 	VMULPS      Y5, Y2, Y5
 	VADDPS      Y5, Y0, Y0
-	VPMOVZXWD   (R11), Y5
+	VPMOVZXWD   (R9), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VSUBPS      Y3, Y1, Y6
 	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, (R13)
-	VPMOVZXWD   (R11), Y5
+	VMOVUPS     Y5, (R11)
+	VPMOVZXWD   (R9), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VSUBPS      Y4, Y2, Y6
 	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, 32(R13)
-	VPMOVZXWD   (R11), Y5
+	VMOVUPS     Y5, 32(R11)
+	VPMOVZXWD   (R9), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VSUBPS      Y3, Y4, Y3
 	VMULPS      Y3, Y5, Y3
-	VMOVUPS     Y3, 64(R13)
-	VPMOVZXWD   (R11), Y3
+	VMOVUPS     Y3, 64(R11)
+	VPMOVZXWD   (R9), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VSUBPS      Y1, Y2, Y1
 	VMULPS      Y1, Y3, Y1
-	VMOVUPS     Y1, 96(R13)
+	VMOVUPS     Y1, 96(R11)
 	MOVQ        row+32(FP), BX
-	ADDQ        R10, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (R10)(R14*2)
-	PREFETCHT0  (BX)(R14*2)
-	MOVL        40256(AX)(DX*4), R14
-	VMOVD       (R10)(R14*2), X1
-	VMOVD       (BX)(R14*2), X2
-	MOVL        40260(AX)(DX*4), R14
-	VPINSRD     $0x01, (R10)(R14*2), X1, X1
-	VPINSRD     $0x01, (BX)(R14*2), X2, X2
-	MOVL        40264(AX)(DX*4), R14
-	VPINSRD     $0x02, (R10)(R14*2), X1, X1
-	VPINSRD     $0x02, (BX)(R14*2), X2, X2
-	MOVL        40268(AX)(DX*4), R14
-	VPINSRD     $0x03, (R10)(R14*2), X1, X1
-	VPINSRD     $0x03, (BX)(R14*2), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	VMOVD       (R10)(R14*2), X3
-	VMOVD       (BX)(R14*2), X4
-	MOVL        40276(AX)(DX*4), R14
-	VPINSRD     $0x01, (R10)(R14*2), X3, X3
-	VPINSRD     $0x01, (BX)(R14*2), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	VPINSRD     $0x02, (R10)(R14*2), X3, X3
-	VPINSRD     $0x02, (BX)(R14*2), X4, X4
-	MOVL        40284(AX)(DX*4), R14
-	VPINSRD     $0x03, (R10)(R14*2), X3, X3
-	VPINSRD     $0x03, (BX)(R14*2), X4, X4
+	ADDQ        R8, BX
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (R8)(R12*2)
+	PREFETCHT0  (BX)(R12*2)
+	MOVL        40256(AX)(DX*4), R12
+	VMOVD       (R8)(R12*2), X1
+	VMOVD       (BX)(R12*2), X2
+	MOVL        40260(AX)(DX*4), R12
+	VPINSRD     $0x01, (R8)(R12*2), X1, X1
+	VPINSRD     $0x01, (BX)(R12*2), X2, X2
+	MOVL        40264(AX)(DX*4), R12
+	VPINSRD     $0x02, (R8)(R12*2), X1, X1
+	VPINSRD     $0x02, (BX)(R12*2), X2, X2
+	MOVL        40268(AX)(DX*4), R12
+	VPINSRD     $0x03, (R8)(R12*2), X1, X1
+	VPINSRD     $0x03, (BX)(R12*2), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	VMOVD       (R8)(R12*2), X3
+	VMOVD       (BX)(R12*2), X4
+	MOVL        40276(AX)(DX*4), R12
+	VPINSRD     $0x01, (R8)(R12*2), X3, X3
+	VPINSRD     $0x01, (BX)(R12*2), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	VPINSRD     $0x02, (R8)(R12*2), X3, X3
+	VPINSRD     $0x02, (BX)(R12*2), X4, X4
+	MOVL        40284(AX)(DX*4), R12
+	VPINSRD     $0x03, (R8)(R12*2), X3, X3
+	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VPSLLD      $0x10, Y1, Y3
 	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
@@ -6444,11 +6424,11 @@ within10:
 	VSUBPS    Y4, Y2, Y6
 	VSUBPS    Y3, Y4, Y3
 	VSUBPS    Y1, Y2, Y1
-	VPMOVZXWD (R11), Y2
+	VPMOVZXWD (R9), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VSUBPS    Y5, Y6, Y4
 	VMULPS    Y4, Y2, Y2
-	VMOVUPS   Y2, 128(R13)
+	VMOVUPS   Y2, 128(R11)
 	VMOVUPS   14144(AX)(DX*4), Y2
 	VMULPS    Y2, Y5, Y2
 	VMOVUPS   17408(AX)(DX*4), Y4
@@ -6492,10 +6472,10 @@ within10:
 	VMOVDQU   X0, (DI)
 	ADDQ      tangentStride+48(FP), SI
 	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x000000a0, R13
-	ADDQ      R8, R10
-	ADDQ      R9, R11
-	DECQ      R12
+	ADDQ      $0x000000a0, R11
+	ADDQ      channelStride+40(FP), R8
+	ADDQ      dyStride+64(FP), R9
+	DECQ      R10
 	JNE       channel6
 	MOVQ      terms+96(FP), BX
 	LEAQ      23936(AX)(DX*4), SI
@@ -6733,15 +6713,13 @@ TEXT ·gridTermsAVX2F16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), DI
-	MOVQ    dyStride+48(FP), R8
 	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
+	MOVQ    channels+56(FP), DI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R9, $0x01
+	CMPQ    DI, $0x01
 	JLE     cleared3
 	MOVQ    $0x00000010, SI
-	CMPQ    R9, $0x04
+	CMPQ    DI, $0x04
 	JLE     few1
 	MOVQ    $0x00000040, SI
 
@@ -6758,45 +6736,45 @@ cleared3:
 vector4:
 	CMPQ    DX, CX
 	JGE     done5
-	MOVQ    dy+40(FP), R10
-	MOVQ    channels+56(FP), R11
-	MOVQ    terms+64(FP), R12
+	MOVQ    dy+40(FP), R8
+	MOVQ    channels+56(FP), R9
+	MOVQ    terms+64(FP), R10
 	MOVQ    DX, SI
-	LEAQ    -8(CX), R9
-	CMPQ    SI, R9
-	CMOVQGT R9, SI
-	LEAQ    (R10)(SI*2), R10
-	MOVQ    input+16(FP), R9
+	LEAQ    -8(CX), DI
+	CMPQ    SI, DI
+	CMOVQGT DI, SI
+	LEAQ    (R8)(SI*2), R8
+	MOVQ    input+16(FP), DI
 
 channel6:
-	LEAQ        (R9)(BX*1), SI
-	MOVL        40384(AX)(DX*4), R13
-	PREFETCHT0  (R9)(R13*2)
-	PREFETCHT0  (SI)(R13*2)
-	MOVL        40256(AX)(DX*4), R13
-	VMOVD       (R9)(R13*2), X0
-	VMOVD       (SI)(R13*2), X1
-	MOVL        40260(AX)(DX*4), R13
-	VPINSRD     $0x01, (R9)(R13*2), X0, X0
-	VPINSRD     $0x01, (SI)(R13*2), X1, X1
-	MOVL        40264(AX)(DX*4), R13
-	VPINSRD     $0x02, (R9)(R13*2), X0, X0
-	VPINSRD     $0x02, (SI)(R13*2), X1, X1
-	MOVL        40268(AX)(DX*4), R13
-	VPINSRD     $0x03, (R9)(R13*2), X0, X0
-	VPINSRD     $0x03, (SI)(R13*2), X1, X1
-	MOVL        40272(AX)(DX*4), R13
-	VMOVD       (R9)(R13*2), X2
-	VMOVD       (SI)(R13*2), X3
-	MOVL        40276(AX)(DX*4), R13
-	VPINSRD     $0x01, (R9)(R13*2), X2, X2
-	VPINSRD     $0x01, (SI)(R13*2), X3, X3
-	MOVL        40280(AX)(DX*4), R13
-	VPINSRD     $0x02, (R9)(R13*2), X2, X2
-	VPINSRD     $0x02, (SI)(R13*2), X3, X3
-	MOVL        40284(AX)(DX*4), R13
-	VPINSRD     $0x03, (R9)(R13*2), X2, X2
-	VPINSRD     $0x03, (SI)(R13*2), X3, X3
+	LEAQ        (DI)(BX*1), SI
+	MOVL        40384(AX)(DX*4), R11
+	PREFETCHT0  (DI)(R11*2)
+	PREFETCHT0  (SI)(R11*2)
+	MOVL        40256(AX)(DX*4), R11
+	VMOVD       (DI)(R11*2), X0
+	VMOVD       (SI)(R11*2), X1
+	MOVL        40260(AX)(DX*4), R11
+	VPINSRD     $0x01, (DI)(R11*2), X0, X0
+	VPINSRD     $0x01, (SI)(R11*2), X1, X1
+	MOVL        40264(AX)(DX*4), R11
+	VPINSRD     $0x02, (DI)(R11*2), X0, X0
+	VPINSRD     $0x02, (SI)(R11*2), X1, X1
+	MOVL        40268(AX)(DX*4), R11
+	VPINSRD     $0x03, (DI)(R11*2), X0, X0
+	VPINSRD     $0x03, (SI)(R11*2), X1, X1
+	MOVL        40272(AX)(DX*4), R11
+	VMOVD       (DI)(R11*2), X2
+	VMOVD       (SI)(R11*2), X3
+	MOVL        40276(AX)(DX*4), R11
+	VPINSRD     $0x01, (DI)(R11*2), X2, X2
+	VPINSRD     $0x01, (SI)(R11*2), X3, X3
+	MOVL        40280(AX)(DX*4), R11
+	VPINSRD     $0x02, (DI)(R11*2), X2, X2
+	VPINSRD     $0x02, (SI)(R11*2), X3, X3
+	MOVL        40284(AX)(DX*4), R11
+	VPINSRD     $0x03, (DI)(R11*2), X2, X2
+	VPINSRD     $0x03, (SI)(R11*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y0
 	VPAND       all32_ffff<>+0(SB), Y0, Y2
 	VPACKUSDW   Y2, Y2, Y2
@@ -6841,40 +6819,40 @@ channel6:
 	VANDPS      Y4, Y1, Y1
 
 within7:
-	VCVTPH2PS (R10), Y4
+	VCVTPH2PS (R8), Y4
 	VSUBPS    Y2, Y0, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R12)
+	VMOVUPS   Y5, (R10)
 	VSUBPS    Y3, Y1, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R12)
+	VMOVUPS   Y5, 32(R10)
 	VSUBPS    Y2, Y3, Y2
 	VMULPS    Y2, Y4, Y2
-	VMOVUPS   Y2, 64(R12)
+	VMOVUPS   Y2, 64(R10)
 	VSUBPS    Y0, Y1, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R12)
-	ADDQ      $0x00000080, R12
-	ADDQ      DI, R9
-	ADDQ      R8, R10
-	DECQ      R11
+	VMOVUPS   Y0, 96(R10)
+	ADDQ      $0x00000080, R10
+	ADDQ      channelStride+32(FP), DI
+	ADDQ      dyStride+48(FP), R8
+	DECQ      R9
 	JNE       channel6
 	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), R9
-	MOVQ      $0x00000004, R10
+	LEAQ      23936(AX)(DX*4), DI
+	MOVQ      $0x00000004, R8
 	CMPQ      channels+56(FP), $0x01
 	JG        more10
 
 fold9:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold9
 	JMP     folded8
 
@@ -6883,7 +6861,7 @@ more10:
 	JG   more12
 
 fold11:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
@@ -6900,16 +6878,16 @@ fold11:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold11
 	JMP     folded8
 
 more12:
 fold13:
-	VMOVUPS (R9), Y0
+	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS 1024(SI), Y2
 	VADDPS  Y2, Y1, Y1
@@ -6942,10 +6920,10 @@ fold13:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (DI)
 	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, R9
-	DECQ    R10
+	ADDQ    $0x00000440, DI
+	DECQ    R8
 	JNE     fold13
 	JMP     folded8
 
@@ -6962,8 +6940,6 @@ done5:
 TEXT ·gridDoubleAVX2F16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
-	MOVQ    channelStride+40(FP), R8
-	MOVQ    dyStride+64(FP), R9
 	MOVQ    terms+96(FP), DX
 	MOVQ    channels+88(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
@@ -6987,15 +6963,15 @@ cleared3:
 vector4:
 	CMPQ         DX, CX
 	JGE          done5
-	MOVQ         dy+56(FP), R11
-	MOVQ         channels+88(FP), R12
-	MOVQ         terms+96(FP), R13
+	MOVQ         dy+56(FP), R9
+	MOVQ         channels+88(FP), R10
+	MOVQ         terms+96(FP), R11
 	MOVQ         DX, BX
 	LEAQ         -8(CX), SI
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
-	LEAQ         (R11)(BX*2), R11
-	MOVQ         input+16(FP), R10
+	LEAQ         (R9)(BX*2), R9
+	MOVQ         input+16(FP), R8
 	VMOVUPS      41344(AX)(DX*4), Y0
 	VMOVUPS      42432(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
@@ -7045,33 +7021,33 @@ channel6:
 	VMOVUPS     all32_0<>+0(SB), Y0
 	MOVQ        row+32(FP), BX
 	ADDQ        SI, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (SI)(R14*2)
-	PREFETCHT0  (BX)(R14*2)
-	MOVL        40256(AX)(DX*4), R14
-	VMOVD       (SI)(R14*2), X1
-	VMOVD       (BX)(R14*2), X2
-	MOVL        40260(AX)(DX*4), R14
-	VPINSRD     $0x01, (SI)(R14*2), X1, X1
-	VPINSRD     $0x01, (BX)(R14*2), X2, X2
-	MOVL        40264(AX)(DX*4), R14
-	VPINSRD     $0x02, (SI)(R14*2), X1, X1
-	VPINSRD     $0x02, (BX)(R14*2), X2, X2
-	MOVL        40268(AX)(DX*4), R14
-	VPINSRD     $0x03, (SI)(R14*2), X1, X1
-	VPINSRD     $0x03, (BX)(R14*2), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	VMOVD       (SI)(R14*2), X3
-	VMOVD       (BX)(R14*2), X4
-	MOVL        40276(AX)(DX*4), R14
-	VPINSRD     $0x01, (SI)(R14*2), X3, X3
-	VPINSRD     $0x01, (BX)(R14*2), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	VPINSRD     $0x02, (SI)(R14*2), X3, X3
-	VPINSRD     $0x02, (BX)(R14*2), X4, X4
-	MOVL        40284(AX)(DX*4), R14
-	VPINSRD     $0x03, (SI)(R14*2), X3, X3
-	VPINSRD     $0x03, (BX)(R14*2), X4, X4
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (SI)(R12*2)
+	PREFETCHT0  (BX)(R12*2)
+	MOVL        40256(AX)(DX*4), R12
+	VMOVD       (SI)(R12*2), X1
+	VMOVD       (BX)(R12*2), X2
+	MOVL        40260(AX)(DX*4), R12
+	VPINSRD     $0x01, (SI)(R12*2), X1, X1
+	VPINSRD     $0x01, (BX)(R12*2), X2, X2
+	MOVL        40264(AX)(DX*4), R12
+	VPINSRD     $0x02, (SI)(R12*2), X1, X1
+	VPINSRD     $0x02, (BX)(R12*2), X2, X2
+	MOVL        40268(AX)(DX*4), R12
+	VPINSRD     $0x03, (SI)(R12*2), X1, X1
+	VPINSRD     $0x03, (BX)(R12*2), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	VMOVD       (SI)(R12*2), X3
+	VMOVD       (BX)(R12*2), X4
+	MOVL        40276(AX)(DX*4), R12
+	VPINSRD     $0x01, (SI)(R12*2), X3, X3
+	VPINSRD     $0x01, (BX)(R12*2), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	VPINSRD     $0x02, (SI)(R12*2), X3, X3
+	VPINSRD     $0x02, (BX)(R12*2), X4, X4
+	MOVL        40284(AX)(DX*4), R12
+	VPINSRD     $0x03, (SI)(R12*2), X3, X3
+	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
@@ -7128,51 +7104,51 @@ within9:
 	VMOVUPS     7616(AX)(DX*4), Y5
 	VMULPS      Y5, Y2, Y5
 	VADDPS      Y5, Y0, Y0
-	VCVTPH2PS   (R11), Y5
+	VCVTPH2PS   (R9), Y5
 	VSUBPS      Y3, Y1, Y6
 	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, (R13)
-	VCVTPH2PS   (R11), Y5
+	VMOVUPS     Y5, (R11)
+	VCVTPH2PS   (R9), Y5
 	VSUBPS      Y4, Y2, Y6
 	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, 32(R13)
-	VCVTPH2PS   (R11), Y5
+	VMOVUPS     Y5, 32(R11)
+	VCVTPH2PS   (R9), Y5
 	VSUBPS      Y3, Y4, Y3
 	VMULPS      Y3, Y5, Y3
-	VMOVUPS     Y3, 64(R13)
-	VCVTPH2PS   (R11), Y3
+	VMOVUPS     Y3, 64(R11)
+	VCVTPH2PS   (R9), Y3
 	VSUBPS      Y1, Y2, Y1
 	VMULPS      Y1, Y3, Y1
-	VMOVUPS     Y1, 96(R13)
+	VMOVUPS     Y1, 96(R11)
 	MOVQ        row+32(FP), BX
-	ADDQ        R10, BX
-	MOVL        40384(AX)(DX*4), R14
-	PREFETCHT0  (R10)(R14*2)
-	PREFETCHT0  (BX)(R14*2)
-	MOVL        40256(AX)(DX*4), R14
-	VMOVD       (R10)(R14*2), X1
-	VMOVD       (BX)(R14*2), X2
-	MOVL        40260(AX)(DX*4), R14
-	VPINSRD     $0x01, (R10)(R14*2), X1, X1
-	VPINSRD     $0x01, (BX)(R14*2), X2, X2
-	MOVL        40264(AX)(DX*4), R14
-	VPINSRD     $0x02, (R10)(R14*2), X1, X1
-	VPINSRD     $0x02, (BX)(R14*2), X2, X2
-	MOVL        40268(AX)(DX*4), R14
-	VPINSRD     $0x03, (R10)(R14*2), X1, X1
-	VPINSRD     $0x03, (BX)(R14*2), X2, X2
-	MOVL        40272(AX)(DX*4), R14
-	VMOVD       (R10)(R14*2), X3
-	VMOVD       (BX)(R14*2), X4
-	MOVL        40276(AX)(DX*4), R14
-	VPINSRD     $0x01, (R10)(R14*2), X3, X3
-	VPINSRD     $0x01, (BX)(R14*2), X4, X4
-	MOVL        40280(AX)(DX*4), R14
-	VPINSRD     $0x02, (R10)(R14*2), X3, X3
-	VPINSRD     $0x02, (BX)(R14*2), X4, X4
-	MOVL        40284(AX)(DX*4), R14
-	VPINSRD     $0x03, (R10)(R14*2), X3, X3
-	VPINSRD     $0x03, (BX)(R14*2), X4, X4
+	ADDQ        R8, BX
+	MOVL        40384(AX)(DX*4), R12
+	PREFETCHT0  (R8)(R12*2)
+	PREFETCHT0  (BX)(R12*2)
+	MOVL        40256(AX)(DX*4), R12
+	VMOVD       (R8)(R12*2), X1
+	VMOVD       (BX)(R12*2), X2
+	MOVL        40260(AX)(DX*4), R12
+	VPINSRD     $0x01, (R8)(R12*2), X1, X1
+	VPINSRD     $0x01, (BX)(R12*2), X2, X2
+	MOVL        40264(AX)(DX*4), R12
+	VPINSRD     $0x02, (R8)(R12*2), X1, X1
+	VPINSRD     $0x02, (BX)(R12*2), X2, X2
+	MOVL        40268(AX)(DX*4), R12
+	VPINSRD     $0x03, (R8)(R12*2), X1, X1
+	VPINSRD     $0x03, (BX)(R12*2), X2, X2
+	MOVL        40272(AX)(DX*4), R12
+	VMOVD       (R8)(R12*2), X3
+	VMOVD       (BX)(R12*2), X4
+	MOVL        40276(AX)(DX*4), R12
+	VPINSRD     $0x01, (R8)(R12*2), X3, X3
+	VPINSRD     $0x01, (BX)(R12*2), X4, X4
+	MOVL        40280(AX)(DX*4), R12
+	VPINSRD     $0x02, (R8)(R12*2), X3, X3
+	VPINSRD     $0x02, (BX)(R12*2), X4, X4
+	MOVL        40284(AX)(DX*4), R12
+	VPINSRD     $0x03, (R8)(R12*2), X3, X3
+	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
@@ -7221,10 +7197,10 @@ within10:
 	VSUBPS    Y4, Y2, Y6
 	VSUBPS    Y3, Y4, Y3
 	VSUBPS    Y1, Y2, Y1
-	VCVTPH2PS (R11), Y2
+	VCVTPH2PS (R9), Y2
 	VSUBPS    Y5, Y6, Y4
 	VMULPS    Y4, Y2, Y2
-	VMOVUPS   Y2, 128(R13)
+	VMOVUPS   Y2, 128(R11)
 	VMOVUPS   14144(AX)(DX*4), Y2
 	VMULPS    Y2, Y5, Y2
 	VMOVUPS   17408(AX)(DX*4), Y4
@@ -7253,10 +7229,10 @@ within10:
 	VMOVDQU   X0, (DI)
 	ADDQ      tangentStride+48(FP), SI
 	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x000000a0, R13
-	ADDQ      R8, R10
-	ADDQ      R9, R11
-	DECQ      R12
+	ADDQ      $0x000000a0, R11
+	ADDQ      channelStride+40(FP), R8
+	ADDQ      dyStride+64(FP), R9
+	DECQ      R10
 	JNE       channel6
 	MOVQ      terms+96(FP), BX
 	LEAQ      23936(AX)(DX*4), SI

@@ -4538,23 +4538,21 @@ done2:
 TEXT ·gatherTerms2AVX512F32(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -4563,181 +4561,181 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         32(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         40(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         48(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         56(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         32(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         40(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         48(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         56(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Z0
-	VMOVUPS      (R12), Z1
+	VMOVUPS      (R10), Z1
 	VPMAXSD      Z0, Z1, Z0
 	VMOVUPS      Z0, 50048(CX)(AX*4)
-	MOVQ         50048(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         50056(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         50064(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         50072(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         50080(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         50088(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         50096(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         50104(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
-	VMOVDQU      (R12), X4
+	MOVQ         50048(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
+	VMOVDQU      (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X0, X4, X0
-	VMOVDQU      16(R12), X4
+	VMOVDQU      16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X1, X4, X1
-	VMOVDQU      32(R12), X4
+	VMOVDQU      32(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X2, X4, X2
-	VMOVDQU      48(R12), X4
+	VMOVDQU      48(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPS -256(R11), Z0
-	VMOVUPS -192(R11), Z1
-	VMOVUPS -128(R11), Z2
-	VMOVUPS -64(R11), Z3
-	VMOVUPS (R8), Z4
+	VMOVUPS -256(R9), Z0
+	VMOVUPS -192(R9), Z1
+	VMOVUPS -128(R9), Z2
+	VMOVUPS -64(R9), Z3
+	VMOVUPS (SI), Z4
 	VSUBPS  Z0, Z1, Z5
 	VMULPS  Z5, Z4, Z5
-	VMOVUPS Z5, (R10)
+	VMOVUPS Z5, (R8)
 	VSUBPS  Z2, Z3, Z5
 	VMULPS  Z5, Z4, Z5
-	VMOVUPS Z5, 64(R10)
+	VMOVUPS Z5, 64(R8)
 	VSUBPS  Z0, Z2, Z0
 	VMULPS  Z0, Z4, Z0
-	VMOVUPS Z0, 128(R10)
+	VMOVUPS Z0, 128(R8)
 	VSUBPS  Z1, Z3, Z0
 	VMULPS  Z0, Z4, Z0
-	VMOVUPS Z0, 192(R10)
-	ADDQ    $0x00000100, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Z0, 192(R8)
+	ADDQ    $0x00000100, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000004, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000004, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -4746,69 +4744,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS 512(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
+	VMOVUPS 256(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 768(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 2048(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 2048(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1024(DI), Z2
-	VMOVUPS 3072(DI), Z3
+	VMOVUPS 1024(BX), Z2
+	VMOVUPS 3072(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
-	VMOVUPS 2560(DI), Z3
+	VMOVUPS 512(BX), Z2
+	VMOVUPS 2560(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1536(DI), Z3
-	VMOVUPS 3584(DI), Z4
+	VMOVUPS 1536(BX), Z3
+	VMOVUPS 3584(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 2304(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1280(DI), Z3
-	VMOVUPS 3328(DI), Z4
+	VMOVUPS 1280(BX), Z3
+	VMOVUPS 3328(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
-	VMOVUPS 2816(DI), Z4
+	VMOVUPS 768(BX), Z3
+	VMOVUPS 2816(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 1792(DI), Z4
-	VMOVUPS 3840(DI), Z5
+	VMOVUPS 1792(BX), Z4
+	VMOVUPS 3840(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -4825,23 +4823,21 @@ done5:
 TEXT ·gatherBends2AVX512F32(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -4850,174 +4846,174 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         32(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         40(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         48(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         56(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         32(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         40(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         48(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         56(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Z0
-	VMOVUPS      (R12), Z1
+	VMOVUPS      (R10), Z1
 	VPMAXSD      Z0, Z1, Z0
 	VMOVUPS      Z0, 50048(CX)(AX*4)
-	MOVQ         50048(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         50056(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         50064(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         50072(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         50080(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         50088(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         50096(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         50104(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
-	VMOVDQU      (R12), X4
+	MOVQ         50048(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
+	VMOVDQU      (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X0, X4, X0
-	VMOVDQU      16(R12), X4
+	VMOVDQU      16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X1, X4, X1
-	VMOVDQU      32(R12), X4
+	VMOVDQU      32(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X2, X4, X2
-	VMOVDQU      48(R12), X4
+	VMOVDQU      48(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPS -256(R11), Z0
-	VMOVUPS -192(R11), Z1
-	VMOVUPS -128(R11), Z2
-	VMOVUPS -64(R11), Z3
-	VMOVUPS (R8), Z4
+	VMOVUPS -256(R9), Z0
+	VMOVUPS -192(R9), Z1
+	VMOVUPS -128(R9), Z2
+	VMOVUPS -64(R9), Z3
+	VMOVUPS (SI), Z4
 	VSUBPS  Z2, Z3, Z2
 	VSUBPS  Z0, Z1, Z0
 	VSUBPS  Z0, Z2, Z0
 	VMULPS  Z0, Z4, Z0
-	VMOVUPS Z0, (R10)
-	ADDQ    $0x00000040, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Z0, (R8)
+	ADDQ    $0x00000040, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000001, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000001, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -5026,69 +5022,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
+	VMOVUPS 128(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
+	VMOVUPS 64(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS 192(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 512(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 768(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 640(DI), Z3
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 640(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 384(DI), Z3
-	VMOVUPS 896(DI), Z4
+	VMOVUPS 384(BX), Z3
+	VMOVUPS 896(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
-	VMOVUPS 576(DI), Z3
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 576(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 320(DI), Z3
-	VMOVUPS 832(DI), Z4
+	VMOVUPS 320(BX), Z3
+	VMOVUPS 832(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS 704(DI), Z4
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 704(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 448(DI), Z4
-	VMOVUPS 960(DI), Z5
+	VMOVUPS 448(BX), Z4
+	VMOVUPS 960(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -5448,23 +5444,21 @@ done2:
 TEXT ·gatherTerms3AVX512F32(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -5473,209 +5467,209 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         32(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         40(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         48(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         56(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         32(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         40(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         48(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         56(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Z0
-	VMOVUPS      (R12), Z1
+	VMOVUPS      (R10), Z1
 	VPMAXSD      Z0, Z1, Z0
 	VMOVUPS      Z0, 50048(CX)(AX*4)
-	MOVQ         50048(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         50056(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         50064(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         50072(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         50080(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         50088(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         50096(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         50104(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
-	VMOVDQU      (R12), X4
+	MOVQ         50048(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
+	VMOVDQU      (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X0, X4, X0
-	VMOVDQU      16(R12), X4
+	VMOVDQU      16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X1, X4, X1
-	VMOVDQU      32(R12), X4
+	VMOVDQU      32(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X2, X4, X2
-	VMOVDQU      48(R12), X4
+	VMOVDQU      48(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPS -512(R11), Z0
-	VMOVUPS -448(R11), Z1
-	VMOVUPS -384(R11), Z2
-	VMOVUPS -320(R11), Z3
-	VMOVUPS -256(R11), Z4
-	VMOVUPS -192(R11), Z5
-	VMOVUPS -128(R11), Z6
-	VMOVUPS -64(R11), Z7
-	VMOVUPS (R8), Z8
+	VMOVUPS -512(R9), Z0
+	VMOVUPS -448(R9), Z1
+	VMOVUPS -384(R9), Z2
+	VMOVUPS -320(R9), Z3
+	VMOVUPS -256(R9), Z4
+	VMOVUPS -192(R9), Z5
+	VMOVUPS -128(R9), Z6
+	VMOVUPS -64(R9), Z7
+	VMOVUPS (SI), Z8
 	VSUBPS  Z0, Z1, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, (R10)
+	VMOVUPS Z9, (R8)
 	VSUBPS  Z2, Z3, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 64(R10)
+	VMOVUPS Z9, 64(R8)
 	VSUBPS  Z4, Z5, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 128(R10)
+	VMOVUPS Z9, 128(R8)
 	VSUBPS  Z6, Z7, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 192(R10)
+	VMOVUPS Z9, 192(R8)
 	VSUBPS  Z0, Z2, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 256(R10)
+	VMOVUPS Z9, 256(R8)
 	VSUBPS  Z1, Z3, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 320(R10)
+	VMOVUPS Z9, 320(R8)
 	VSUBPS  Z4, Z6, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 384(R10)
+	VMOVUPS Z9, 384(R8)
 	VSUBPS  Z5, Z7, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 448(R10)
+	VMOVUPS Z9, 448(R8)
 	VSUBPS  Z0, Z4, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 512(R10)
+	VMOVUPS Z0, 512(R8)
 	VSUBPS  Z1, Z5, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 576(R10)
+	VMOVUPS Z0, 576(R8)
 	VSUBPS  Z2, Z6, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 640(R10)
+	VMOVUPS Z0, 640(R8)
 	VSUBPS  Z3, Z7, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 704(R10)
-	ADDQ    $0x00000300, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Z0, 704(R8)
+	ADDQ    $0x00000300, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x0000000c, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x0000000c, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -5684,69 +5678,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
+	VMOVUPS 1536(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 2304(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 6144(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 6144(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 3072(DI), Z2
-	VMOVUPS 9216(DI), Z3
+	VMOVUPS 3072(BX), Z2
+	VMOVUPS 9216(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 7680(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 7680(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 4608(DI), Z3
-	VMOVUPS 10752(DI), Z4
+	VMOVUPS 4608(BX), Z3
+	VMOVUPS 10752(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 6912(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 6912(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 3840(DI), Z3
-	VMOVUPS 9984(DI), Z4
+	VMOVUPS 3840(BX), Z3
+	VMOVUPS 9984(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 8448(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 8448(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 5376(DI), Z4
-	VMOVUPS 11520(DI), Z5
+	VMOVUPS 5376(BX), Z4
+	VMOVUPS 11520(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -5763,23 +5757,21 @@ done5:
 TEXT ·gatherBends3AVX512F32(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -5788,203 +5780,203 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         32(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         40(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         48(R12), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         56(R12), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         32(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         40(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         48(R10), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         56(R10), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Z0
-	VMOVUPS      (R12), Z1
+	VMOVUPS      (R10), Z1
 	VPMAXSD      Z0, Z1, Z0
 	VMOVUPS      Z0, 50048(CX)(AX*4)
-	MOVQ         50048(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X0, X0
-	MOVQ         50056(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X0, X0
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X0, X0
-	MOVQ         50064(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X1, X1
-	MOVQ         50072(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X1, X1
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X1, X1
-	MOVQ         50080(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X2, X2
-	MOVQ         50088(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X2, X2
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X2, X2
-	MOVQ         50096(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVD        (DI)(R15*4), X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x01, (DI)(R14*4), X3, X3
-	MOVQ         50104(CX)(AX*4), R14
-	MOVL         R14, R15
-	VPINSRD      $0x02, (DI)(R15*4), X3, X3
-	SHRQ         $0x20, R14
-	VPINSRD      $0x03, (DI)(R14*4), X3, X3
-	VMOVDQU      (R12), X4
+	MOVQ         50048(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X0, X0
+	MOVQ         50056(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X0, X0
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X0, X0
+	MOVQ         50064(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X1, X1
+	MOVQ         50072(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X1, X1
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X1, X1
+	MOVQ         50080(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X2, X2
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVD        (BX)(R13*4), X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x01, (BX)(R12*4), X3, X3
+	MOVQ         50104(CX)(AX*4), R12
+	MOVL         R12, R13
+	VPINSRD      $0x02, (BX)(R13*4), X3, X3
+	SHRQ         $0x20, R12
+	VPINSRD      $0x03, (BX)(R12*4), X3, X3
+	VMOVDQU      (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X0, X4, X0
-	VMOVDQU      16(R12), X4
+	VMOVDQU      16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X1, X4, X1
-	VMOVDQU      32(R12), X4
+	VMOVDQU      32(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X2, X4, X2
-	VMOVDQU      48(R12), X4
+	VMOVDQU      48(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x01, R13
+	VMOVUPS      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x01, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPS -512(R11), Z0
-	VMOVUPS -448(R11), Z1
-	VMOVUPS -384(R11), Z2
-	VMOVUPS -320(R11), Z3
-	VMOVUPS -256(R11), Z4
-	VMOVUPS -192(R11), Z5
-	VMOVUPS -128(R11), Z6
-	VMOVUPS -64(R11), Z7
-	VMOVUPS (R8), Z8
+	VMOVUPS -512(R9), Z0
+	VMOVUPS -448(R9), Z1
+	VMOVUPS -384(R9), Z2
+	VMOVUPS -320(R9), Z3
+	VMOVUPS -256(R9), Z4
+	VMOVUPS -192(R9), Z5
+	VMOVUPS -128(R9), Z6
+	VMOVUPS -64(R9), Z7
+	VMOVUPS (SI), Z8
 	VSUBPS  Z2, Z3, Z9
 	VSUBPS  Z0, Z1, Z10
 	VSUBPS  Z10, Z9, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, (R10)
+	VMOVUPS Z9, (R8)
 	VSUBPS  Z6, Z7, Z9
 	VSUBPS  Z4, Z5, Z10
 	VSUBPS  Z10, Z9, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 64(R10)
+	VMOVUPS Z9, 64(R8)
 	VSUBPS  Z4, Z5, Z9
 	VSUBPS  Z0, Z1, Z10
 	VSUBPS  Z10, Z9, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 128(R10)
+	VMOVUPS Z9, 128(R8)
 	VSUBPS  Z6, Z7, Z9
 	VSUBPS  Z2, Z3, Z10
 	VSUBPS  Z10, Z9, Z9
 	VMULPS  Z9, Z8, Z9
-	VMOVUPS Z9, 192(R10)
+	VMOVUPS Z9, 192(R8)
 	VSUBPS  Z4, Z6, Z4
 	VSUBPS  Z0, Z2, Z0
 	VSUBPS  Z0, Z4, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 256(R10)
+	VMOVUPS Z0, 256(R8)
 	VSUBPS  Z5, Z7, Z0
 	VSUBPS  Z1, Z3, Z1
 	VSUBPS  Z1, Z0, Z0
 	VMULPS  Z0, Z8, Z0
-	VMOVUPS Z0, 320(R10)
-	ADDQ    $0x00000180, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Z0, 320(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000006, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000006, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -5993,69 +5985,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
+	VMOVUPS 384(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
+	VMOVUPS 1152(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 3072(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 3072(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 4608(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 4608(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 3840(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 3840(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 5376(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 5376(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
-	VMOVUPS 3456(DI), Z3
+	VMOVUPS 384(BX), Z2
+	VMOVUPS 3456(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1920(DI), Z3
-	VMOVUPS 4992(DI), Z4
+	VMOVUPS 1920(BX), Z3
+	VMOVUPS 4992(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
-	VMOVUPS 4224(DI), Z4
+	VMOVUPS 1152(BX), Z3
+	VMOVUPS 4224(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 2688(DI), Z4
-	VMOVUPS 5760(DI), Z5
+	VMOVUPS 2688(BX), Z4
+	VMOVUPS 5760(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -6805,23 +6797,21 @@ done2:
 TEXT ·gatherTerms2AVX512F64(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -6830,217 +6820,217 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPD -256(R11), Z0
-	VMOVUPD -192(R11), Z1
-	VMOVUPD -128(R11), Z2
-	VMOVUPD -64(R11), Z3
-	VMOVUPD (R8), Z4
+	VMOVUPD -256(R9), Z0
+	VMOVUPD -192(R9), Z1
+	VMOVUPD -128(R9), Z2
+	VMOVUPD -64(R9), Z3
+	VMOVUPD (SI), Z4
 	VSUBPD  Z0, Z1, Z5
 	VMULPD  Z5, Z4, Z5
-	VMOVUPD Z5, (R10)
+	VMOVUPD Z5, (R8)
 	VSUBPD  Z2, Z3, Z5
 	VMULPD  Z5, Z4, Z5
-	VMOVUPD Z5, 64(R10)
+	VMOVUPD Z5, 64(R8)
 	VSUBPD  Z0, Z2, Z0
 	VMULPD  Z0, Z4, Z0
-	VMOVUPD Z0, 128(R10)
+	VMOVUPD Z0, 128(R8)
 	VSUBPD  Z1, Z3, Z0
 	VMULPD  Z0, Z4, Z0
-	VMOVUPD Z0, 192(R10)
-	ADDQ    $0x00000100, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Z0, 192(R8)
+	ADDQ    $0x00000100, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000004, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000004, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -7049,69 +7039,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 512(DI), Z2
+	VMOVUPD 512(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 256(DI), Z2
+	VMOVUPD 256(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 768(DI), Z3
+	VMOVUPD 768(BX), Z3
 	VMOVUPD all32_0<>+0(SB), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
-	VMOVUPD 2048(DI), Z2
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
+	VMOVUPD 2048(BX), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 1024(DI), Z2
-	VMOVUPD 3072(DI), Z3
+	VMOVUPD 1024(BX), Z2
+	VMOVUPD 3072(BX), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 512(DI), Z2
-	VMOVUPD 2560(DI), Z3
+	VMOVUPD 512(BX), Z2
+	VMOVUPD 2560(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 1536(DI), Z3
-	VMOVUPD 3584(DI), Z4
+	VMOVUPD 1536(BX), Z3
+	VMOVUPD 3584(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 256(DI), Z2
-	VMOVUPD 2304(DI), Z3
+	VMOVUPD 256(BX), Z2
+	VMOVUPD 2304(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 1280(DI), Z3
-	VMOVUPD 3328(DI), Z4
+	VMOVUPD 1280(BX), Z3
+	VMOVUPD 3328(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 768(DI), Z3
-	VMOVUPD 2816(DI), Z4
+	VMOVUPD 768(BX), Z3
+	VMOVUPD 2816(BX), Z4
 	VADDPD  Z4, Z3, Z3
-	VMOVUPD 1792(DI), Z4
-	VMOVUPD 3840(DI), Z5
+	VMOVUPD 1792(BX), Z4
+	VMOVUPD 3840(BX), Z5
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -7128,23 +7118,21 @@ done5:
 TEXT ·gatherBends2AVX512F64(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -7153,210 +7141,210 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPD -256(R11), Z0
-	VMOVUPD -192(R11), Z1
-	VMOVUPD -128(R11), Z2
-	VMOVUPD -64(R11), Z3
-	VMOVUPD (R8), Z4
+	VMOVUPD -256(R9), Z0
+	VMOVUPD -192(R9), Z1
+	VMOVUPD -128(R9), Z2
+	VMOVUPD -64(R9), Z3
+	VMOVUPD (SI), Z4
 	VSUBPD  Z2, Z3, Z2
 	VSUBPD  Z0, Z1, Z0
 	VSUBPD  Z0, Z2, Z0
 	VMULPD  Z0, Z4, Z0
-	VMOVUPD Z0, (R10)
-	ADDQ    $0x00000040, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Z0, (R8)
+	ADDQ    $0x00000040, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000001, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000001, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -7365,69 +7353,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 128(DI), Z2
+	VMOVUPD 128(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 64(DI), Z2
+	VMOVUPD 64(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 192(DI), Z3
+	VMOVUPD 192(BX), Z3
 	VMOVUPD all32_0<>+0(SB), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
-	VMOVUPD 512(DI), Z2
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
+	VMOVUPD 512(BX), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 256(DI), Z2
-	VMOVUPD 768(DI), Z3
+	VMOVUPD 256(BX), Z2
+	VMOVUPD 768(BX), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 640(DI), Z3
+	VMOVUPD 128(BX), Z2
+	VMOVUPD 640(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 384(DI), Z3
-	VMOVUPD 896(DI), Z4
+	VMOVUPD 384(BX), Z3
+	VMOVUPD 896(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 64(DI), Z2
-	VMOVUPD 576(DI), Z3
+	VMOVUPD 64(BX), Z2
+	VMOVUPD 576(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 320(DI), Z3
-	VMOVUPD 832(DI), Z4
+	VMOVUPD 320(BX), Z3
+	VMOVUPD 832(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 192(DI), Z3
-	VMOVUPD 704(DI), Z4
+	VMOVUPD 192(BX), Z3
+	VMOVUPD 704(BX), Z4
 	VADDPD  Z4, Z3, Z3
-	VMOVUPD 448(DI), Z4
-	VMOVUPD 960(DI), Z5
+	VMOVUPD 448(BX), Z4
+	VMOVUPD 960(BX), Z5
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -7863,23 +7851,21 @@ done2:
 TEXT ·gatherTerms3AVX512F64(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -7888,245 +7874,245 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPD -512(R11), Z0
-	VMOVUPD -448(R11), Z1
-	VMOVUPD -384(R11), Z2
-	VMOVUPD -320(R11), Z3
-	VMOVUPD -256(R11), Z4
-	VMOVUPD -192(R11), Z5
-	VMOVUPD -128(R11), Z6
-	VMOVUPD -64(R11), Z7
-	VMOVUPD (R8), Z8
+	VMOVUPD -512(R9), Z0
+	VMOVUPD -448(R9), Z1
+	VMOVUPD -384(R9), Z2
+	VMOVUPD -320(R9), Z3
+	VMOVUPD -256(R9), Z4
+	VMOVUPD -192(R9), Z5
+	VMOVUPD -128(R9), Z6
+	VMOVUPD -64(R9), Z7
+	VMOVUPD (SI), Z8
 	VSUBPD  Z0, Z1, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, (R10)
+	VMOVUPD Z9, (R8)
 	VSUBPD  Z2, Z3, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 64(R10)
+	VMOVUPD Z9, 64(R8)
 	VSUBPD  Z4, Z5, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 128(R10)
+	VMOVUPD Z9, 128(R8)
 	VSUBPD  Z6, Z7, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 192(R10)
+	VMOVUPD Z9, 192(R8)
 	VSUBPD  Z0, Z2, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 256(R10)
+	VMOVUPD Z9, 256(R8)
 	VSUBPD  Z1, Z3, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 320(R10)
+	VMOVUPD Z9, 320(R8)
 	VSUBPD  Z4, Z6, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 384(R10)
+	VMOVUPD Z9, 384(R8)
 	VSUBPD  Z5, Z7, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 448(R10)
+	VMOVUPD Z9, 448(R8)
 	VSUBPD  Z0, Z4, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 512(R10)
+	VMOVUPD Z0, 512(R8)
 	VSUBPD  Z1, Z5, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 576(R10)
+	VMOVUPD Z0, 576(R8)
 	VSUBPD  Z2, Z6, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 640(R10)
+	VMOVUPD Z0, 640(R8)
 	VSUBPD  Z3, Z7, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 704(R10)
-	ADDQ    $0x00000300, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Z0, 704(R8)
+	ADDQ    $0x00000300, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x0000000c, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x0000000c, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -8135,69 +8121,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 1536(DI), Z2
+	VMOVUPD 1536(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 768(DI), Z2
+	VMOVUPD 768(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 2304(DI), Z3
+	VMOVUPD 2304(BX), Z3
 	VMOVUPD all32_0<>+0(SB), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
-	VMOVUPD 6144(DI), Z2
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
+	VMOVUPD 6144(BX), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 3072(DI), Z2
-	VMOVUPD 9216(DI), Z3
+	VMOVUPD 3072(BX), Z2
+	VMOVUPD 9216(BX), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 1536(DI), Z2
-	VMOVUPD 7680(DI), Z3
+	VMOVUPD 1536(BX), Z2
+	VMOVUPD 7680(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 4608(DI), Z3
-	VMOVUPD 10752(DI), Z4
+	VMOVUPD 4608(BX), Z3
+	VMOVUPD 10752(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 768(DI), Z2
-	VMOVUPD 6912(DI), Z3
+	VMOVUPD 768(BX), Z2
+	VMOVUPD 6912(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 3840(DI), Z3
-	VMOVUPD 9984(DI), Z4
+	VMOVUPD 3840(BX), Z3
+	VMOVUPD 9984(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 2304(DI), Z3
-	VMOVUPD 8448(DI), Z4
+	VMOVUPD 2304(BX), Z3
+	VMOVUPD 8448(BX), Z4
 	VADDPD  Z4, Z3, Z3
-	VMOVUPD 5376(DI), Z4
-	VMOVUPD 11520(DI), Z5
+	VMOVUPD 5376(BX), Z4
+	VMOVUPD 11520(BX), Z5
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -8214,23 +8200,21 @@ done5:
 TEXT ·gatherBends3AVX512F64(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -8239,239 +8223,239 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	MOVQ         (R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         8(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         16(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         24(R12), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	MOVQ         (R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         8(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         16(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         24(R10), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps9
 	JMP          edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
 	VMOVUPS      all32_0<>+0(SB), Y0
-	VMOVUPS      (R12), Y1
+	VMOVUPS      (R10), Y1
 	VPMAXSD      Y0, Y1, Y0
 	VMOVUPS      Y0, 90304(CX)(AX*4)
-	MOVQ         90304(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X0
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X0, X0
-	MOVQ         90312(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X1
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X1, X1
-	MOVQ         90320(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X2
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X2, X2
-	MOVQ         90328(CX)(AX*4), R14
-	MOVL         R14, R15
-	VMOVQ        (DI)(R15*8), X3
-	SHRQ         $0x20, R14
-	VPINSRQ      $0x01, (DI)(R14*8), X3, X3
-	VPMOVSXDQ    (R12), X4
+	MOVQ         90304(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X0
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X0, X0
+	MOVQ         90312(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X1
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X1, X1
+	MOVQ         90320(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X2
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R12
+	MOVL         R12, R13
+	VMOVQ        (BX)(R13*8), X3
+	SHRQ         $0x20, R12
+	VPINSRQ      $0x01, (BX)(R12*8), X3, X3
+	VPMOVSXDQ    (R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X0, X4, X0
-	VPMOVSXDQ    8(R12), X4
+	VPMOVSXDQ    8(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X1, X4, X1
-	VPMOVSXDQ    16(R12), X4
+	VPMOVSXDQ    16(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X2, X4, X2
-	VPMOVSXDQ    24(R12), X4
+	VPMOVSXDQ    24(R10), X4
 	VPSRAD       $0x1f, X4, X4
 	VPSHUFD      $0xf5, X4, X4
 	VPANDN       X3, X4, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y0
 	VINSERTF32X4 $0x01, X3, Y2, Y1
 	VINSERTF64X4 $0x01, Y1, Z0, Z0
-	VMOVUPD      Z0, (R11)
-	ADDQ         $0x40, R11
-	ADDQ         $0x00000440, R12
-	SUBQ         $0x02, R13
+	VMOVUPD      Z0, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x00000440, R10
+	SUBQ         $0x02, R11
 	JNE          taps10
 
 edgeDone8:
-	VMOVUPD -512(R11), Z0
-	VMOVUPD -448(R11), Z1
-	VMOVUPD -384(R11), Z2
-	VMOVUPD -320(R11), Z3
-	VMOVUPD -256(R11), Z4
-	VMOVUPD -192(R11), Z5
-	VMOVUPD -128(R11), Z6
-	VMOVUPD -64(R11), Z7
-	VMOVUPD (R8), Z8
+	VMOVUPD -512(R9), Z0
+	VMOVUPD -448(R9), Z1
+	VMOVUPD -384(R9), Z2
+	VMOVUPD -320(R9), Z3
+	VMOVUPD -256(R9), Z4
+	VMOVUPD -192(R9), Z5
+	VMOVUPD -128(R9), Z6
+	VMOVUPD -64(R9), Z7
+	VMOVUPD (SI), Z8
 	VSUBPD  Z2, Z3, Z9
 	VSUBPD  Z0, Z1, Z10
 	VSUBPD  Z10, Z9, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, (R10)
+	VMOVUPD Z9, (R8)
 	VSUBPD  Z6, Z7, Z9
 	VSUBPD  Z4, Z5, Z10
 	VSUBPD  Z10, Z9, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 64(R10)
+	VMOVUPD Z9, 64(R8)
 	VSUBPD  Z4, Z5, Z9
 	VSUBPD  Z0, Z1, Z10
 	VSUBPD  Z10, Z9, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 128(R10)
+	VMOVUPD Z9, 128(R8)
 	VSUBPD  Z6, Z7, Z9
 	VSUBPD  Z2, Z3, Z10
 	VSUBPD  Z10, Z9, Z9
 	VMULPD  Z9, Z8, Z9
-	VMOVUPD Z9, 192(R10)
+	VMOVUPD Z9, 192(R8)
 	VSUBPD  Z4, Z6, Z4
 	VSUBPD  Z0, Z2, Z0
 	VSUBPD  Z0, Z4, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 256(R10)
+	VMOVUPD Z0, 256(R8)
 	VSUBPD  Z5, Z7, Z0
 	VSUBPD  Z1, Z3, Z1
 	VSUBPD  Z1, Z0, Z0
 	VMULPD  Z0, Z8, Z0
-	VMOVUPD Z0, 320(R10)
-	ADDQ    $0x00000180, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Z0, 320(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000006, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000006, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -8480,69 +8464,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
 	VMOVUPD all32_0<>+0(SB), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 768(DI), Z2
+	VMOVUPD 768(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 384(DI), Z2
+	VMOVUPD 384(BX), Z2
 	VMOVUPD all32_0<>+0(SB), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 1152(DI), Z3
+	VMOVUPD 1152(BX), Z3
 	VMOVUPD all32_0<>+0(SB), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Z0
-	VMOVUPD (DI), Z1
-	VMOVUPD 3072(DI), Z2
+	VMOVUPD (SI), Z0
+	VMOVUPD (BX), Z1
+	VMOVUPD 3072(BX), Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 1536(DI), Z2
-	VMOVUPD 4608(DI), Z3
+	VMOVUPD 1536(BX), Z2
+	VMOVUPD 4608(BX), Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 768(DI), Z2
-	VMOVUPD 3840(DI), Z3
+	VMOVUPD 768(BX), Z2
+	VMOVUPD 3840(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 2304(DI), Z3
-	VMOVUPD 5376(DI), Z4
+	VMOVUPD 2304(BX), Z3
+	VMOVUPD 5376(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
-	VMOVUPD 384(DI), Z2
-	VMOVUPD 3456(DI), Z3
+	VMOVUPD 384(BX), Z2
+	VMOVUPD 3456(BX), Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 1920(DI), Z3
-	VMOVUPD 4992(DI), Z4
+	VMOVUPD 1920(BX), Z3
+	VMOVUPD 4992(BX), Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
-	VMOVUPD 1152(DI), Z3
-	VMOVUPD 4224(DI), Z4
+	VMOVUPD 1152(BX), Z3
+	VMOVUPD 4224(BX), Z4
 	VADDPD  Z4, Z3, Z3
-	VMOVUPD 2688(DI), Z4
-	VMOVUPD 5760(DI), Z5
+	VMOVUPD 2688(BX), Z4
+	VMOVUPD 5760(BX), Z5
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z3, Z3
 	VADDPD  Z3, Z2, Z2
 	VADDPD  Z2, Z1, Z1
 	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -9440,23 +9424,21 @@ done2:
 TEXT ·gatherTerms2AVX512BF16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -9465,186 +9447,186 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Z0
-	VMOVUPS   -192(R11), Z1
-	VMOVUPS   -128(R11), Z2
-	VMOVUPS   -64(R11), Z3
-	VPMOVZXWD (R8), Z4
+	VMOVUPS   -256(R9), Z0
+	VMOVUPS   -192(R9), Z1
+	VMOVUPS   -128(R9), Z2
+	VMOVUPS   -64(R9), Z3
+	VPMOVZXWD (SI), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VSUBPS    Z0, Z1, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R10)
+	VMOVUPS   Z5, (R8)
 	VSUBPS    Z2, Z3, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R10)
+	VMOVUPS   Z5, 64(R8)
 	VSUBPS    Z0, Z2, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 128(R10)
+	VMOVUPS   Z0, 128(R8)
 	VSUBPS    Z1, Z3, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R10)
-	ADDQ      $0x00000100, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 192(R8)
+	ADDQ      $0x00000100, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000004, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000004, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -9653,69 +9635,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS 512(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
+	VMOVUPS 256(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 768(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 2048(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 2048(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1024(DI), Z2
-	VMOVUPS 3072(DI), Z3
+	VMOVUPS 1024(BX), Z2
+	VMOVUPS 3072(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
-	VMOVUPS 2560(DI), Z3
+	VMOVUPS 512(BX), Z2
+	VMOVUPS 2560(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1536(DI), Z3
-	VMOVUPS 3584(DI), Z4
+	VMOVUPS 1536(BX), Z3
+	VMOVUPS 3584(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 2304(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1280(DI), Z3
-	VMOVUPS 3328(DI), Z4
+	VMOVUPS 1280(BX), Z3
+	VMOVUPS 3328(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
-	VMOVUPS 2816(DI), Z4
+	VMOVUPS 768(BX), Z3
+	VMOVUPS 2816(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 1792(DI), Z4
-	VMOVUPS 3840(DI), Z5
+	VMOVUPS 1792(BX), Z4
+	VMOVUPS 3840(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -9732,23 +9714,21 @@ done5:
 TEXT ·gatherBends2AVX512BF16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -9757,179 +9737,179 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Z0
-	VMOVUPS   -192(R11), Z1
-	VMOVUPS   -128(R11), Z2
-	VMOVUPS   -64(R11), Z3
-	VPMOVZXWD (R8), Z4
+	VMOVUPS   -256(R9), Z0
+	VMOVUPS   -192(R9), Z1
+	VMOVUPS   -128(R9), Z2
+	VMOVUPS   -64(R9), Z3
+	VPMOVZXWD (SI), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VSUBPS    Z2, Z3, Z2
 	VSUBPS    Z0, Z1, Z0
 	VSUBPS    Z0, Z2, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, (R10)
-	ADDQ      $0x00000040, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, (R8)
+	ADDQ      $0x00000040, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000001, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000001, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -9938,69 +9918,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
+	VMOVUPS 128(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
+	VMOVUPS 64(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS 192(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 512(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 768(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 640(DI), Z3
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 640(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 384(DI), Z3
-	VMOVUPS 896(DI), Z4
+	VMOVUPS 384(BX), Z3
+	VMOVUPS 896(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
-	VMOVUPS 576(DI), Z3
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 576(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 320(DI), Z3
-	VMOVUPS 832(DI), Z4
+	VMOVUPS 320(BX), Z3
+	VMOVUPS 832(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS 704(DI), Z4
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 704(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 448(DI), Z4
-	VMOVUPS 960(DI), Z5
+	VMOVUPS 448(BX), Z4
+	VMOVUPS 960(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -10375,23 +10355,21 @@ done2:
 TEXT ·gatherTerms3AVX512BF16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -10400,214 +10378,214 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -512(R11), Z0
-	VMOVUPS   -448(R11), Z1
-	VMOVUPS   -384(R11), Z2
-	VMOVUPS   -320(R11), Z3
-	VMOVUPS   -256(R11), Z4
-	VMOVUPS   -192(R11), Z5
-	VMOVUPS   -128(R11), Z6
-	VMOVUPS   -64(R11), Z7
-	VPMOVZXWD (R8), Z8
+	VMOVUPS   -512(R9), Z0
+	VMOVUPS   -448(R9), Z1
+	VMOVUPS   -384(R9), Z2
+	VMOVUPS   -320(R9), Z3
+	VMOVUPS   -256(R9), Z4
+	VMOVUPS   -192(R9), Z5
+	VMOVUPS   -128(R9), Z6
+	VMOVUPS   -64(R9), Z7
+	VPMOVZXWD (SI), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VSUBPS    Z0, Z1, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R10)
+	VMOVUPS   Z9, (R8)
 	VSUBPS    Z2, Z3, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R10)
+	VMOVUPS   Z9, 64(R8)
 	VSUBPS    Z4, Z5, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R10)
+	VMOVUPS   Z9, 128(R8)
 	VSUBPS    Z6, Z7, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z9, 192(R8)
 	VSUBPS    Z0, Z2, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 256(R10)
+	VMOVUPS   Z9, 256(R8)
 	VSUBPS    Z1, Z3, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 320(R10)
+	VMOVUPS   Z9, 320(R8)
 	VSUBPS    Z4, Z6, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 384(R10)
+	VMOVUPS   Z9, 384(R8)
 	VSUBPS    Z5, Z7, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 448(R10)
+	VMOVUPS   Z9, 448(R8)
 	VSUBPS    Z0, Z4, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 512(R10)
+	VMOVUPS   Z0, 512(R8)
 	VSUBPS    Z1, Z5, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 576(R10)
+	VMOVUPS   Z0, 576(R8)
 	VSUBPS    Z2, Z6, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 640(R10)
+	VMOVUPS   Z0, 640(R8)
 	VSUBPS    Z3, Z7, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 704(R10)
-	ADDQ      $0x00000300, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 704(R8)
+	ADDQ      $0x00000300, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x0000000c, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x0000000c, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -10616,69 +10594,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
+	VMOVUPS 1536(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 2304(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 6144(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 6144(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 3072(DI), Z2
-	VMOVUPS 9216(DI), Z3
+	VMOVUPS 3072(BX), Z2
+	VMOVUPS 9216(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 7680(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 7680(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 4608(DI), Z3
-	VMOVUPS 10752(DI), Z4
+	VMOVUPS 4608(BX), Z3
+	VMOVUPS 10752(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 6912(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 6912(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 3840(DI), Z3
-	VMOVUPS 9984(DI), Z4
+	VMOVUPS 3840(BX), Z3
+	VMOVUPS 9984(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 8448(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 8448(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 5376(DI), Z4
-	VMOVUPS 11520(DI), Z5
+	VMOVUPS 5376(BX), Z4
+	VMOVUPS 11520(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -10695,23 +10673,21 @@ done5:
 TEXT ·gatherBends3AVX512BF16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -10720,208 +10696,208 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -512(R11), Z0
-	VMOVUPS   -448(R11), Z1
-	VMOVUPS   -384(R11), Z2
-	VMOVUPS   -320(R11), Z3
-	VMOVUPS   -256(R11), Z4
-	VMOVUPS   -192(R11), Z5
-	VMOVUPS   -128(R11), Z6
-	VMOVUPS   -64(R11), Z7
-	VPMOVZXWD (R8), Z8
+	VMOVUPS   -512(R9), Z0
+	VMOVUPS   -448(R9), Z1
+	VMOVUPS   -384(R9), Z2
+	VMOVUPS   -320(R9), Z3
+	VMOVUPS   -256(R9), Z4
+	VMOVUPS   -192(R9), Z5
+	VMOVUPS   -128(R9), Z6
+	VMOVUPS   -64(R9), Z7
+	VPMOVZXWD (SI), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VSUBPS    Z2, Z3, Z9
 	VSUBPS    Z0, Z1, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R10)
+	VMOVUPS   Z9, (R8)
 	VSUBPS    Z6, Z7, Z9
 	VSUBPS    Z4, Z5, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R10)
+	VMOVUPS   Z9, 64(R8)
 	VSUBPS    Z4, Z5, Z9
 	VSUBPS    Z0, Z1, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R10)
+	VMOVUPS   Z9, 128(R8)
 	VSUBPS    Z6, Z7, Z9
 	VSUBPS    Z2, Z3, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z9, 192(R8)
 	VSUBPS    Z4, Z6, Z4
 	VSUBPS    Z0, Z2, Z0
 	VSUBPS    Z0, Z4, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 256(R10)
+	VMOVUPS   Z0, 256(R8)
 	VSUBPS    Z5, Z7, Z0
 	VSUBPS    Z1, Z3, Z1
 	VSUBPS    Z1, Z0, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 320(R10)
-	ADDQ      $0x00000180, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 320(R8)
+	ADDQ      $0x00000180, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000006, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000006, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -10930,69 +10906,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
+	VMOVUPS 384(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
+	VMOVUPS 1152(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 3072(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 3072(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 4608(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 4608(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 3840(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 3840(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 5376(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 5376(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
-	VMOVUPS 3456(DI), Z3
+	VMOVUPS 384(BX), Z2
+	VMOVUPS 3456(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1920(DI), Z3
-	VMOVUPS 4992(DI), Z4
+	VMOVUPS 1920(BX), Z3
+	VMOVUPS 4992(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
-	VMOVUPS 4224(DI), Z4
+	VMOVUPS 1152(BX), Z3
+	VMOVUPS 4224(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 2688(DI), Z4
-	VMOVUPS 5760(DI), Z5
+	VMOVUPS 2688(BX), Z4
+	VMOVUPS 5760(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -11759,23 +11735,21 @@ done2:
 TEXT ·gatherTerms2AVX512F16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -11784,183 +11758,183 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Z0
-	VMOVUPS   -192(R11), Z1
-	VMOVUPS   -128(R11), Z2
-	VMOVUPS   -64(R11), Z3
-	VCVTPH2PS (R8), Z4
+	VMOVUPS   -256(R9), Z0
+	VMOVUPS   -192(R9), Z1
+	VMOVUPS   -128(R9), Z2
+	VMOVUPS   -64(R9), Z3
+	VCVTPH2PS (SI), Z4
 	VSUBPS    Z0, Z1, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R10)
+	VMOVUPS   Z5, (R8)
 	VSUBPS    Z2, Z3, Z5
 	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R10)
+	VMOVUPS   Z5, 64(R8)
 	VSUBPS    Z0, Z2, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 128(R10)
+	VMOVUPS   Z0, 128(R8)
 	VSUBPS    Z1, Z3, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R10)
-	ADDQ      $0x00000100, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 192(R8)
+	ADDQ      $0x00000100, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000004, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000004, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -11969,69 +11943,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS 512(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
+	VMOVUPS 256(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 768(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 2048(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 2048(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1024(DI), Z2
-	VMOVUPS 3072(DI), Z3
+	VMOVUPS 1024(BX), Z2
+	VMOVUPS 3072(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(DI), Z2
-	VMOVUPS 2560(DI), Z3
+	VMOVUPS 512(BX), Z2
+	VMOVUPS 2560(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1536(DI), Z3
-	VMOVUPS 3584(DI), Z4
+	VMOVUPS 1536(BX), Z3
+	VMOVUPS 3584(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 2304(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1280(DI), Z3
-	VMOVUPS 3328(DI), Z4
+	VMOVUPS 1280(BX), Z3
+	VMOVUPS 3328(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(DI), Z3
-	VMOVUPS 2816(DI), Z4
+	VMOVUPS 768(BX), Z3
+	VMOVUPS 2816(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 1792(DI), Z4
-	VMOVUPS 3840(DI), Z5
+	VMOVUPS 1792(BX), Z4
+	VMOVUPS 3840(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -12048,23 +12022,21 @@ done5:
 TEXT ·gatherBends2AVX512F16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -12073,176 +12045,176 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Z0
-	VMOVUPS   -192(R11), Z1
-	VMOVUPS   -128(R11), Z2
-	VMOVUPS   -64(R11), Z3
-	VCVTPH2PS (R8), Z4
+	VMOVUPS   -256(R9), Z0
+	VMOVUPS   -192(R9), Z1
+	VMOVUPS   -128(R9), Z2
+	VMOVUPS   -64(R9), Z3
+	VCVTPH2PS (SI), Z4
 	VSUBPS    Z2, Z3, Z2
 	VSUBPS    Z0, Z1, Z0
 	VSUBPS    Z0, Z2, Z0
 	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, (R10)
-	ADDQ      $0x00000040, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, (R8)
+	ADDQ      $0x00000040, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000001, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000001, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -12251,69 +12223,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
+	VMOVUPS 128(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
+	VMOVUPS 64(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS 192(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 512(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 512(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(DI), Z2
-	VMOVUPS 768(DI), Z3
+	VMOVUPS 256(BX), Z2
+	VMOVUPS 768(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 640(DI), Z3
+	VMOVUPS 128(BX), Z2
+	VMOVUPS 640(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 384(DI), Z3
-	VMOVUPS 896(DI), Z4
+	VMOVUPS 384(BX), Z3
+	VMOVUPS 896(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(DI), Z2
-	VMOVUPS 576(DI), Z3
+	VMOVUPS 64(BX), Z2
+	VMOVUPS 576(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 320(DI), Z3
-	VMOVUPS 832(DI), Z4
+	VMOVUPS 320(BX), Z3
+	VMOVUPS 832(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS 704(DI), Z4
+	VMOVUPS 192(BX), Z3
+	VMOVUPS 704(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 448(DI), Z4
-	VMOVUPS 960(DI), Z5
+	VMOVUPS 448(BX), Z4
+	VMOVUPS 960(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -12678,23 +12650,21 @@ done2:
 TEXT ·gatherTerms3AVX512F16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -12703,211 +12673,211 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -512(R11), Z0
-	VMOVUPS   -448(R11), Z1
-	VMOVUPS   -384(R11), Z2
-	VMOVUPS   -320(R11), Z3
-	VMOVUPS   -256(R11), Z4
-	VMOVUPS   -192(R11), Z5
-	VMOVUPS   -128(R11), Z6
-	VMOVUPS   -64(R11), Z7
-	VCVTPH2PS (R8), Z8
+	VMOVUPS   -512(R9), Z0
+	VMOVUPS   -448(R9), Z1
+	VMOVUPS   -384(R9), Z2
+	VMOVUPS   -320(R9), Z3
+	VMOVUPS   -256(R9), Z4
+	VMOVUPS   -192(R9), Z5
+	VMOVUPS   -128(R9), Z6
+	VMOVUPS   -64(R9), Z7
+	VCVTPH2PS (SI), Z8
 	VSUBPS    Z0, Z1, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R10)
+	VMOVUPS   Z9, (R8)
 	VSUBPS    Z2, Z3, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R10)
+	VMOVUPS   Z9, 64(R8)
 	VSUBPS    Z4, Z5, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R10)
+	VMOVUPS   Z9, 128(R8)
 	VSUBPS    Z6, Z7, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z9, 192(R8)
 	VSUBPS    Z0, Z2, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 256(R10)
+	VMOVUPS   Z9, 256(R8)
 	VSUBPS    Z1, Z3, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 320(R10)
+	VMOVUPS   Z9, 320(R8)
 	VSUBPS    Z4, Z6, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 384(R10)
+	VMOVUPS   Z9, 384(R8)
 	VSUBPS    Z5, Z7, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 448(R10)
+	VMOVUPS   Z9, 448(R8)
 	VSUBPS    Z0, Z4, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 512(R10)
+	VMOVUPS   Z0, 512(R8)
 	VSUBPS    Z1, Z5, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 576(R10)
+	VMOVUPS   Z0, 576(R8)
 	VSUBPS    Z2, Z6, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 640(R10)
+	VMOVUPS   Z0, 640(R8)
 	VSUBPS    Z3, Z7, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 704(R10)
-	ADDQ      $0x00000300, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 704(R8)
+	ADDQ      $0x00000300, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x0000000c, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x0000000c, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -12916,69 +12886,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
+	VMOVUPS 1536(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
+	VMOVUPS 2304(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 6144(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 6144(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 3072(DI), Z2
-	VMOVUPS 9216(DI), Z3
+	VMOVUPS 3072(BX), Z2
+	VMOVUPS 9216(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 7680(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 7680(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 4608(DI), Z3
-	VMOVUPS 10752(DI), Z4
+	VMOVUPS 4608(BX), Z3
+	VMOVUPS 10752(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 6912(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 6912(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 3840(DI), Z3
-	VMOVUPS 9984(DI), Z4
+	VMOVUPS 3840(BX), Z3
+	VMOVUPS 9984(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 8448(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 8448(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 5376(DI), Z4
-	VMOVUPS 11520(DI), Z5
+	VMOVUPS 5376(BX), Z4
+	VMOVUPS 11520(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -12995,23 +12965,21 @@ done5:
 TEXT ·gatherBends3AVX512F16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -13020,205 +12988,205 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -16(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -16(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 64(SP), R11
-	ANDQ $-64, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 64(SP), R9
+	ANDQ $-64, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        32(R12), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        40(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        48(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        56(R12), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        32(R10), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        40(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        48(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        56(R10), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R12), Z1
+	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
 	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R14
-	MOVL        R14, R15
-	MOVWQZX     (DI)(R15*2), R15
-	VMOVD       R15, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x01, (DI)(R14*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x02, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x03, (DI)(R14*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x04, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x05, (DI)(R14*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRW     $0x06, (DI)(R15*2), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRW     $0x07, (DI)(R14*2), X1, X1
-	VMOVDQU     16(R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X0, X0
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X0, X0
+	MOVQ        50080(CX)(AX*4), R12
+	MOVL        R12, R13
+	MOVWQZX     (BX)(R13*2), R13
+	VMOVD       R13, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x01, (BX)(R12*2), X1, X1
+	MOVQ        50088(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x02, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x03, (BX)(R12*2), X1, X1
+	MOVQ        50096(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x04, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x05, (BX)(R12*2), X1, X1
+	MOVQ        50104(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRW     $0x06, (BX)(R13*2), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRW     $0x07, (BX)(R12*2), X1, X1
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R12), X3
+	VMOVDQU     (R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     48(R12), X2
+	VMOVDQU     48(R10), X2
 	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R12), X3
+	VMOVDQU     32(R10), X3
 	VPSRAD      $0x1f, X3, X3
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
 	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R11)
-	ADDQ        $0x40, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS   -512(R11), Z0
-	VMOVUPS   -448(R11), Z1
-	VMOVUPS   -384(R11), Z2
-	VMOVUPS   -320(R11), Z3
-	VMOVUPS   -256(R11), Z4
-	VMOVUPS   -192(R11), Z5
-	VMOVUPS   -128(R11), Z6
-	VMOVUPS   -64(R11), Z7
-	VCVTPH2PS (R8), Z8
+	VMOVUPS   -512(R9), Z0
+	VMOVUPS   -448(R9), Z1
+	VMOVUPS   -384(R9), Z2
+	VMOVUPS   -320(R9), Z3
+	VMOVUPS   -256(R9), Z4
+	VMOVUPS   -192(R9), Z5
+	VMOVUPS   -128(R9), Z6
+	VMOVUPS   -64(R9), Z7
+	VCVTPH2PS (SI), Z8
 	VSUBPS    Z2, Z3, Z9
 	VSUBPS    Z0, Z1, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R10)
+	VMOVUPS   Z9, (R8)
 	VSUBPS    Z6, Z7, Z9
 	VSUBPS    Z4, Z5, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R10)
+	VMOVUPS   Z9, 64(R8)
 	VSUBPS    Z4, Z5, Z9
 	VSUBPS    Z0, Z1, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R10)
+	VMOVUPS   Z9, 128(R8)
 	VSUBPS    Z6, Z7, Z9
 	VSUBPS    Z2, Z3, Z10
 	VSUBPS    Z10, Z9, Z9
 	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z9, 192(R8)
 	VSUBPS    Z4, Z6, Z4
 	VSUBPS    Z0, Z2, Z0
 	VSUBPS    Z0, Z4, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 256(R10)
+	VMOVUPS   Z0, 256(R8)
 	VSUBPS    Z5, Z7, Z0
 	VSUBPS    Z1, Z3, Z1
 	VSUBPS    Z1, Z0, Z0
 	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 320(R10)
-	ADDQ      $0x00000180, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Z0, 320(R8)
+	ADDQ      $0x00000180, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000006, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000006, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -13227,69 +13195,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
+	VMOVUPS 768(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
+	VMOVUPS 384(BX), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
+	VMOVUPS 1152(BX), Z3
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Z0
-	VMOVUPS (DI), Z1
-	VMOVUPS 3072(DI), Z2
+	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VMOVUPS 3072(BX), Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(DI), Z2
-	VMOVUPS 4608(DI), Z3
+	VMOVUPS 1536(BX), Z2
+	VMOVUPS 4608(BX), Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(DI), Z2
-	VMOVUPS 3840(DI), Z3
+	VMOVUPS 768(BX), Z2
+	VMOVUPS 3840(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(DI), Z3
-	VMOVUPS 5376(DI), Z4
+	VMOVUPS 2304(BX), Z3
+	VMOVUPS 5376(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(DI), Z2
-	VMOVUPS 3456(DI), Z3
+	VMOVUPS 384(BX), Z2
+	VMOVUPS 3456(BX), Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1920(DI), Z3
-	VMOVUPS 4992(DI), Z4
+	VMOVUPS 1920(BX), Z3
+	VMOVUPS 4992(BX), Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(DI), Z3
-	VMOVUPS 4224(DI), Z4
+	VMOVUPS 1152(BX), Z3
+	VMOVUPS 4224(BX), Z4
 	VADDPS  Z4, Z3, Z3
-	VMOVUPS 2688(DI), Z4
-	VMOVUPS 5760(DI), Z5
+	VMOVUPS 2688(BX), Z4
+	VMOVUPS 5760(BX), Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z3, Z3
 	VADDPS  Z3, Z2, Z2
 	VADDPS  Z2, Z1, Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (R8)
-	ADDQ    $0x40, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Z0, (SI)
+	ADDQ    $0x40, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -18413,23 +18381,21 @@ done2:
 TEXT ·gatherTerms2AVX2F32(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -18438,131 +18404,131 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Y0
-	VMOVUPS     (R12), Y1
+	VMOVUPS     (R10), Y1
 	VPMAXSD     Y0, Y1, Y0
 	VMOVUPS     Y0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
-	VMOVDQU     (R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
+	VMOVDQU     (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     16(R12), X2
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS -128(R11), Y0
-	VMOVUPS -96(R11), Y1
-	VMOVUPS -64(R11), Y2
-	VMOVUPS -32(R11), Y3
-	VMOVUPS (R8), Y4
+	VMOVUPS -128(R9), Y0
+	VMOVUPS -96(R9), Y1
+	VMOVUPS -64(R9), Y2
+	VMOVUPS -32(R9), Y3
+	VMOVUPS (SI), Y4
 	VSUBPS  Y0, Y1, Y5
 	VMULPS  Y5, Y4, Y5
-	VMOVUPS Y5, (R10)
+	VMOVUPS Y5, (R8)
 	VSUBPS  Y2, Y3, Y5
 	VMULPS  Y5, Y4, Y5
-	VMOVUPS Y5, 32(R10)
+	VMOVUPS Y5, 32(R8)
 	VSUBPS  Y0, Y2, Y0
 	VMULPS  Y0, Y4, Y0
-	VMOVUPS Y0, 64(R10)
+	VMOVUPS Y0, 64(R8)
 	VSUBPS  Y1, Y3, Y0
 	VMULPS  Y0, Y4, Y0
-	VMOVUPS Y0, 96(R10)
-	ADDQ    $0x00000080, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Y0, 96(R8)
+	ADDQ    $0x00000080, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000004, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000004, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -18571,69 +18537,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS 256(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
+	VMOVUPS 128(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 384(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1024(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1024(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 512(DI), Y2
-	VMOVUPS 1536(DI), Y3
+	VMOVUPS 512(BX), Y2
+	VMOVUPS 1536(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
-	VMOVUPS 1280(DI), Y3
+	VMOVUPS 256(BX), Y2
+	VMOVUPS 1280(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 768(DI), Y3
-	VMOVUPS 1792(DI), Y4
+	VMOVUPS 768(BX), Y3
+	VMOVUPS 1792(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 1152(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 640(DI), Y3
-	VMOVUPS 1664(DI), Y4
+	VMOVUPS 640(BX), Y3
+	VMOVUPS 1664(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
-	VMOVUPS 1408(DI), Y4
+	VMOVUPS 384(BX), Y3
+	VMOVUPS 1408(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 896(DI), Y4
-	VMOVUPS 1920(DI), Y5
+	VMOVUPS 896(BX), Y4
+	VMOVUPS 1920(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -18650,23 +18616,21 @@ done5:
 TEXT ·gatherBends2AVX2F32(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -18675,124 +18639,124 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Y0
-	VMOVUPS     (R12), Y1
+	VMOVUPS     (R10), Y1
 	VPMAXSD     Y0, Y1, Y0
 	VMOVUPS     Y0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
-	VMOVDQU     (R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
+	VMOVDQU     (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     16(R12), X2
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS -128(R11), Y0
-	VMOVUPS -96(R11), Y1
-	VMOVUPS -64(R11), Y2
-	VMOVUPS -32(R11), Y3
-	VMOVUPS (R8), Y4
+	VMOVUPS -128(R9), Y0
+	VMOVUPS -96(R9), Y1
+	VMOVUPS -64(R9), Y2
+	VMOVUPS -32(R9), Y3
+	VMOVUPS (SI), Y4
 	VSUBPS  Y2, Y3, Y2
 	VSUBPS  Y0, Y1, Y0
 	VSUBPS  Y0, Y2, Y0
 	VMULPS  Y0, Y4, Y0
-	VMOVUPS Y0, (R10)
-	ADDQ    $0x00000020, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Y0, (R8)
+	ADDQ    $0x00000020, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000001, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000001, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -18801,69 +18765,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
+	VMOVUPS 64(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
+	VMOVUPS 32(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
+	VMOVUPS 96(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 256(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 384(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 320(DI), Y3
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 320(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 192(DI), Y3
-	VMOVUPS 448(DI), Y4
+	VMOVUPS 192(BX), Y3
+	VMOVUPS 448(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
-	VMOVUPS 288(DI), Y3
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 288(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 160(DI), Y3
-	VMOVUPS 416(DI), Y4
+	VMOVUPS 160(BX), Y3
+	VMOVUPS 416(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 352(DI), Y4
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 352(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 224(DI), Y4
-	VMOVUPS 480(DI), Y5
+	VMOVUPS 224(BX), Y4
+	VMOVUPS 480(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -19123,23 +19087,21 @@ done2:
 TEXT ·gatherTerms3AVX2F32(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -19148,159 +19110,159 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Y0
-	VMOVUPS     (R12), Y1
+	VMOVUPS     (R10), Y1
 	VPMAXSD     Y0, Y1, Y0
 	VMOVUPS     Y0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
-	VMOVDQU     (R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
+	VMOVDQU     (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     16(R12), X2
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS -256(R11), Y0
-	VMOVUPS -224(R11), Y1
-	VMOVUPS -192(R11), Y2
-	VMOVUPS -160(R11), Y3
-	VMOVUPS -128(R11), Y4
-	VMOVUPS -96(R11), Y5
-	VMOVUPS -64(R11), Y6
-	VMOVUPS -32(R11), Y7
-	VMOVUPS (R8), Y8
+	VMOVUPS -256(R9), Y0
+	VMOVUPS -224(R9), Y1
+	VMOVUPS -192(R9), Y2
+	VMOVUPS -160(R9), Y3
+	VMOVUPS -128(R9), Y4
+	VMOVUPS -96(R9), Y5
+	VMOVUPS -64(R9), Y6
+	VMOVUPS -32(R9), Y7
+	VMOVUPS (SI), Y8
 	VSUBPS  Y0, Y1, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, (R10)
+	VMOVUPS Y9, (R8)
 	VSUBPS  Y2, Y3, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 32(R10)
+	VMOVUPS Y9, 32(R8)
 	VSUBPS  Y4, Y5, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 64(R10)
+	VMOVUPS Y9, 64(R8)
 	VSUBPS  Y6, Y7, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 96(R10)
+	VMOVUPS Y9, 96(R8)
 	VSUBPS  Y0, Y2, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 128(R10)
+	VMOVUPS Y9, 128(R8)
 	VSUBPS  Y1, Y3, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 160(R10)
+	VMOVUPS Y9, 160(R8)
 	VSUBPS  Y4, Y6, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 192(R10)
+	VMOVUPS Y9, 192(R8)
 	VSUBPS  Y5, Y7, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 224(R10)
+	VMOVUPS Y9, 224(R8)
 	VSUBPS  Y0, Y4, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 256(R10)
+	VMOVUPS Y0, 256(R8)
 	VSUBPS  Y1, Y5, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 288(R10)
+	VMOVUPS Y0, 288(R8)
 	VSUBPS  Y2, Y6, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 320(R10)
+	VMOVUPS Y0, 320(R8)
 	VSUBPS  Y3, Y7, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 352(R10)
-	ADDQ    $0x00000180, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Y0, 352(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x0000000c, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x0000000c, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -19309,69 +19271,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
+	VMOVUPS 768(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 1152(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 3072(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 3072(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 1536(DI), Y2
-	VMOVUPS 4608(DI), Y3
+	VMOVUPS 1536(BX), Y2
+	VMOVUPS 4608(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 3840(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 3840(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 2304(DI), Y3
-	VMOVUPS 5376(DI), Y4
+	VMOVUPS 2304(BX), Y3
+	VMOVUPS 5376(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 3456(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 3456(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1920(DI), Y3
-	VMOVUPS 4992(DI), Y4
+	VMOVUPS 1920(BX), Y3
+	VMOVUPS 4992(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 4224(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 4224(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 2688(DI), Y4
-	VMOVUPS 5760(DI), Y5
+	VMOVUPS 2688(BX), Y4
+	VMOVUPS 5760(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -19388,23 +19350,21 @@ done5:
 TEXT ·gatherBends3AVX2F32(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -19413,153 +19373,153 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*4), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*4), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        16(R12), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        24(R12), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        16(R10), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        24(R10), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), Y0
-	VMOVUPS     (R12), Y1
+	VMOVUPS     (R10), Y1
 	VPMAXSD     Y0, Y1, Y0
 	VMOVUPS     Y0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X0, X0
-	MOVQ        50056(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X0, X0
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X0, X0
-	MOVQ        50064(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVD       (DI)(R15*4), X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x01, (DI)(R14*4), X1, X1
-	MOVQ        50072(CX)(AX*4), R14
-	MOVL        R14, R15
-	VPINSRD     $0x02, (DI)(R15*4), X1, X1
-	SHRQ        $0x20, R14
-	VPINSRD     $0x03, (DI)(R14*4), X1, X1
-	VMOVDQU     (R12), X2
+	MOVQ        50048(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X0, X0
+	MOVQ        50056(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X0, X0
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X0, X0
+	MOVQ        50064(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVD       (BX)(R13*4), X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x01, (BX)(R12*4), X1, X1
+	MOVQ        50072(CX)(AX*4), R12
+	MOVL        R12, R13
+	VPINSRD     $0x02, (BX)(R13*4), X1, X1
+	SHRQ        $0x20, R12
+	VPINSRD     $0x03, (BX)(R12*4), X1, X1
+	VMOVDQU     (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X0, X2, X0
-	VMOVDQU     16(R12), X2
+	VMOVDQU     16(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPS     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x01, R13
+	VMOVUPS     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x01, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPS -256(R11), Y0
-	VMOVUPS -224(R11), Y1
-	VMOVUPS -192(R11), Y2
-	VMOVUPS -160(R11), Y3
-	VMOVUPS -128(R11), Y4
-	VMOVUPS -96(R11), Y5
-	VMOVUPS -64(R11), Y6
-	VMOVUPS -32(R11), Y7
-	VMOVUPS (R8), Y8
+	VMOVUPS -256(R9), Y0
+	VMOVUPS -224(R9), Y1
+	VMOVUPS -192(R9), Y2
+	VMOVUPS -160(R9), Y3
+	VMOVUPS -128(R9), Y4
+	VMOVUPS -96(R9), Y5
+	VMOVUPS -64(R9), Y6
+	VMOVUPS -32(R9), Y7
+	VMOVUPS (SI), Y8
 	VSUBPS  Y2, Y3, Y9
 	VSUBPS  Y0, Y1, Y10
 	VSUBPS  Y10, Y9, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, (R10)
+	VMOVUPS Y9, (R8)
 	VSUBPS  Y6, Y7, Y9
 	VSUBPS  Y4, Y5, Y10
 	VSUBPS  Y10, Y9, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 32(R10)
+	VMOVUPS Y9, 32(R8)
 	VSUBPS  Y4, Y5, Y9
 	VSUBPS  Y0, Y1, Y10
 	VSUBPS  Y10, Y9, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 64(R10)
+	VMOVUPS Y9, 64(R8)
 	VSUBPS  Y6, Y7, Y9
 	VSUBPS  Y2, Y3, Y10
 	VSUBPS  Y10, Y9, Y9
 	VMULPS  Y9, Y8, Y9
-	VMOVUPS Y9, 96(R10)
+	VMOVUPS Y9, 96(R8)
 	VSUBPS  Y4, Y6, Y4
 	VSUBPS  Y0, Y2, Y0
 	VSUBPS  Y0, Y4, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 128(R10)
+	VMOVUPS Y0, 128(R8)
 	VSUBPS  Y5, Y7, Y0
 	VSUBPS  Y1, Y3, Y1
 	VSUBPS  Y1, Y0, Y0
 	VMULPS  Y0, Y8, Y0
-	VMOVUPS Y0, 160(R10)
-	ADDQ    $0x000000c0, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPS Y0, 160(R8)
+	ADDQ    $0x000000c0, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    23936(CX)(AX*4), R8
-	MOVQ    $0x00000006, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000006, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -19568,69 +19528,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
+	VMOVUPS 192(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
+	VMOVUPS 576(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1536(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1536(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 2304(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 2304(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 1920(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 1920(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 2688(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 2688(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 1728(DI), Y3
+	VMOVUPS 192(BX), Y2
+	VMOVUPS 1728(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 960(DI), Y3
-	VMOVUPS 2496(DI), Y4
+	VMOVUPS 960(BX), Y3
+	VMOVUPS 2496(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
-	VMOVUPS 2112(DI), Y4
+	VMOVUPS 576(BX), Y3
+	VMOVUPS 2112(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 1344(DI), Y4
-	VMOVUPS 2880(DI), Y5
+	VMOVUPS 1344(BX), Y4
+	VMOVUPS 2880(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -20184,23 +20144,21 @@ done2:
 TEXT ·gatherTerms2AVX2F64(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -20209,153 +20167,153 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -4(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -4(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPD -128(R11), Y0
-	VMOVUPD -96(R11), Y1
-	VMOVUPD -64(R11), Y2
-	VMOVUPD -32(R11), Y3
-	VMOVUPD (R8), Y4
+	VMOVUPD -128(R9), Y0
+	VMOVUPD -96(R9), Y1
+	VMOVUPD -64(R9), Y2
+	VMOVUPD -32(R9), Y3
+	VMOVUPD (SI), Y4
 	VSUBPD  Y0, Y1, Y5
 	VMULPD  Y5, Y4, Y5
-	VMOVUPD Y5, (R10)
+	VMOVUPD Y5, (R8)
 	VSUBPD  Y2, Y3, Y5
 	VMULPD  Y5, Y4, Y5
-	VMOVUPD Y5, 32(R10)
+	VMOVUPD Y5, 32(R8)
 	VSUBPD  Y0, Y2, Y0
 	VMULPD  Y0, Y4, Y0
-	VMOVUPD Y0, 64(R10)
+	VMOVUPD Y0, 64(R8)
 	VSUBPD  Y1, Y3, Y0
 	VMULPD  Y0, Y4, Y0
-	VMOVUPD Y0, 96(R10)
-	ADDQ    $0x00000080, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Y0, 96(R8)
+	ADDQ    $0x00000080, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000004, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000004, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -20364,69 +20322,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 256(DI), Y2
+	VMOVUPD 256(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 128(DI), Y2
+	VMOVUPD 128(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 384(DI), Y3
+	VMOVUPD 384(BX), Y3
 	VMOVUPD all32_0<>+0(SB), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
-	VMOVUPD 1024(DI), Y2
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
+	VMOVUPD 1024(BX), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 512(DI), Y2
-	VMOVUPD 1536(DI), Y3
+	VMOVUPD 512(BX), Y2
+	VMOVUPD 1536(BX), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 256(DI), Y2
-	VMOVUPD 1280(DI), Y3
+	VMOVUPD 256(BX), Y2
+	VMOVUPD 1280(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 768(DI), Y3
-	VMOVUPD 1792(DI), Y4
+	VMOVUPD 768(BX), Y3
+	VMOVUPD 1792(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 1152(DI), Y3
+	VMOVUPD 128(BX), Y2
+	VMOVUPD 1152(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 640(DI), Y3
-	VMOVUPD 1664(DI), Y4
+	VMOVUPD 640(BX), Y3
+	VMOVUPD 1664(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 384(DI), Y3
-	VMOVUPD 1408(DI), Y4
+	VMOVUPD 384(BX), Y3
+	VMOVUPD 1408(BX), Y4
 	VADDPD  Y4, Y3, Y3
-	VMOVUPD 896(DI), Y4
-	VMOVUPD 1920(DI), Y5
+	VMOVUPD 896(BX), Y4
+	VMOVUPD 1920(BX), Y5
 	VADDPD  Y5, Y4, Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -20443,23 +20401,21 @@ done5:
 TEXT ·gatherBends2AVX2F64(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -20468,146 +20424,146 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -4(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -4(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPD -128(R11), Y0
-	VMOVUPD -96(R11), Y1
-	VMOVUPD -64(R11), Y2
-	VMOVUPD -32(R11), Y3
-	VMOVUPD (R8), Y4
+	VMOVUPD -128(R9), Y0
+	VMOVUPD -96(R9), Y1
+	VMOVUPD -64(R9), Y2
+	VMOVUPD -32(R9), Y3
+	VMOVUPD (SI), Y4
 	VSUBPD  Y2, Y3, Y2
 	VSUBPD  Y0, Y1, Y0
 	VSUBPD  Y0, Y2, Y0
 	VMULPD  Y0, Y4, Y0
-	VMOVUPD Y0, (R10)
-	ADDQ    $0x00000020, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Y0, (R8)
+	ADDQ    $0x00000020, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000001, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000001, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -20616,69 +20572,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 64(DI), Y2
+	VMOVUPD 64(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 32(DI), Y2
+	VMOVUPD 32(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 96(DI), Y3
+	VMOVUPD 96(BX), Y3
 	VMOVUPD all32_0<>+0(SB), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
-	VMOVUPD 256(DI), Y2
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
+	VMOVUPD 256(BX), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 384(DI), Y3
+	VMOVUPD 128(BX), Y2
+	VMOVUPD 384(BX), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 320(DI), Y3
+	VMOVUPD 64(BX), Y2
+	VMOVUPD 320(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 192(DI), Y3
-	VMOVUPD 448(DI), Y4
+	VMOVUPD 192(BX), Y3
+	VMOVUPD 448(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 32(DI), Y2
-	VMOVUPD 288(DI), Y3
+	VMOVUPD 32(BX), Y2
+	VMOVUPD 288(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 160(DI), Y3
-	VMOVUPD 416(DI), Y4
+	VMOVUPD 160(BX), Y3
+	VMOVUPD 416(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 96(DI), Y3
-	VMOVUPD 352(DI), Y4
+	VMOVUPD 96(BX), Y3
+	VMOVUPD 352(BX), Y4
 	VADDPD  Y4, Y3, Y3
-	VMOVUPD 224(DI), Y4
-	VMOVUPD 480(DI), Y5
+	VMOVUPD 224(BX), Y4
+	VMOVUPD 480(BX), Y5
 	VADDPD  Y5, Y4, Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -20986,23 +20942,21 @@ done2:
 TEXT ·gatherTerms3AVX2F64(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -21011,181 +20965,181 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -4(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -4(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPD -256(R11), Y0
-	VMOVUPD -224(R11), Y1
-	VMOVUPD -192(R11), Y2
-	VMOVUPD -160(R11), Y3
-	VMOVUPD -128(R11), Y4
-	VMOVUPD -96(R11), Y5
-	VMOVUPD -64(R11), Y6
-	VMOVUPD -32(R11), Y7
-	VMOVUPD (R8), Y8
+	VMOVUPD -256(R9), Y0
+	VMOVUPD -224(R9), Y1
+	VMOVUPD -192(R9), Y2
+	VMOVUPD -160(R9), Y3
+	VMOVUPD -128(R9), Y4
+	VMOVUPD -96(R9), Y5
+	VMOVUPD -64(R9), Y6
+	VMOVUPD -32(R9), Y7
+	VMOVUPD (SI), Y8
 	VSUBPD  Y0, Y1, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, (R10)
+	VMOVUPD Y9, (R8)
 	VSUBPD  Y2, Y3, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 32(R10)
+	VMOVUPD Y9, 32(R8)
 	VSUBPD  Y4, Y5, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 64(R10)
+	VMOVUPD Y9, 64(R8)
 	VSUBPD  Y6, Y7, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 96(R10)
+	VMOVUPD Y9, 96(R8)
 	VSUBPD  Y0, Y2, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 128(R10)
+	VMOVUPD Y9, 128(R8)
 	VSUBPD  Y1, Y3, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 160(R10)
+	VMOVUPD Y9, 160(R8)
 	VSUBPD  Y4, Y6, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 192(R10)
+	VMOVUPD Y9, 192(R8)
 	VSUBPD  Y5, Y7, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 224(R10)
+	VMOVUPD Y9, 224(R8)
 	VSUBPD  Y0, Y4, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 256(R10)
+	VMOVUPD Y0, 256(R8)
 	VSUBPD  Y1, Y5, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 288(R10)
+	VMOVUPD Y0, 288(R8)
 	VSUBPD  Y2, Y6, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 320(R10)
+	VMOVUPD Y0, 320(R8)
 	VSUBPD  Y3, Y7, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 352(R10)
-	ADDQ    $0x00000180, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Y0, 352(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x0000000c, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x0000000c, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -21194,69 +21148,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 768(DI), Y2
+	VMOVUPD 768(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 384(DI), Y2
+	VMOVUPD 384(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 1152(DI), Y3
+	VMOVUPD 1152(BX), Y3
 	VMOVUPD all32_0<>+0(SB), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
-	VMOVUPD 3072(DI), Y2
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
+	VMOVUPD 3072(BX), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 1536(DI), Y2
-	VMOVUPD 4608(DI), Y3
+	VMOVUPD 1536(BX), Y2
+	VMOVUPD 4608(BX), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 768(DI), Y2
-	VMOVUPD 3840(DI), Y3
+	VMOVUPD 768(BX), Y2
+	VMOVUPD 3840(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 2304(DI), Y3
-	VMOVUPD 5376(DI), Y4
+	VMOVUPD 2304(BX), Y3
+	VMOVUPD 5376(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 384(DI), Y2
-	VMOVUPD 3456(DI), Y3
+	VMOVUPD 384(BX), Y2
+	VMOVUPD 3456(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 1920(DI), Y3
-	VMOVUPD 4992(DI), Y4
+	VMOVUPD 1920(BX), Y3
+	VMOVUPD 4992(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 1152(DI), Y3
-	VMOVUPD 4224(DI), Y4
+	VMOVUPD 1152(BX), Y3
+	VMOVUPD 4224(BX), Y4
 	VADDPD  Y4, Y3, Y3
-	VMOVUPD 2688(DI), Y4
-	VMOVUPD 5760(DI), Y5
+	VMOVUPD 2688(BX), Y4
+	VMOVUPD 5760(BX), Y5
 	VADDPD  Y5, Y4, Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -21273,23 +21227,21 @@ done5:
 TEXT ·gatherBends3AVX2F64(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPD all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -21298,175 +21250,175 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -4(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*8), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -4(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*8), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 80512(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 80512(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 89216(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	MOVQ        (R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        8(R12), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	MOVQ        (R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        8(R10), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps9
 	JMP         edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
 	VMOVUPS     all32_0<>+0(SB), X0
-	VMOVUPS     (R12), X1
+	VMOVUPS     (R10), X1
 	VPMAXSD     X0, X1, X0
 	VMOVUPS     X0, 90304(CX)(AX*4)
-	MOVQ        90304(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X0
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X0, X0
-	MOVQ        90312(CX)(AX*4), R14
-	MOVL        R14, R15
-	VMOVQ       (DI)(R15*8), X1
-	SHRQ        $0x20, R14
-	VPINSRQ     $0x01, (DI)(R14*8), X1, X1
-	VPMOVSXDQ   (R12), X2
+	MOVQ        90304(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X0
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X0, X0
+	MOVQ        90312(CX)(AX*4), R12
+	MOVL        R12, R13
+	VMOVQ       (BX)(R13*8), X1
+	SHRQ        $0x20, R12
+	VPINSRQ     $0x01, (BX)(R12*8), X1, X1
+	VPMOVSXDQ   (R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X0, X2, X0
-	VPMOVSXDQ   8(R12), X2
+	VPMOVSXDQ   8(R10), X2
 	VPSRAD      $0x1f, X2, X2
 	VPSHUFD     $0xf5, X2, X2
 	VPANDN      X1, X2, X1
 	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (R11)
-	ADDQ        $0x20, R11
-	ADDQ        $0x00000440, R12
-	SUBQ        $0x02, R13
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x20, R9
+	ADDQ        $0x00000440, R10
+	SUBQ        $0x02, R11
 	JNE         taps10
 
 edgeDone8:
-	VMOVUPD -256(R11), Y0
-	VMOVUPD -224(R11), Y1
-	VMOVUPD -192(R11), Y2
-	VMOVUPD -160(R11), Y3
-	VMOVUPD -128(R11), Y4
-	VMOVUPD -96(R11), Y5
-	VMOVUPD -64(R11), Y6
-	VMOVUPD -32(R11), Y7
-	VMOVUPD (R8), Y8
+	VMOVUPD -256(R9), Y0
+	VMOVUPD -224(R9), Y1
+	VMOVUPD -192(R9), Y2
+	VMOVUPD -160(R9), Y3
+	VMOVUPD -128(R9), Y4
+	VMOVUPD -96(R9), Y5
+	VMOVUPD -64(R9), Y6
+	VMOVUPD -32(R9), Y7
+	VMOVUPD (SI), Y8
 	VSUBPD  Y2, Y3, Y9
 	VSUBPD  Y0, Y1, Y10
 	VSUBPD  Y10, Y9, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, (R10)
+	VMOVUPD Y9, (R8)
 	VSUBPD  Y6, Y7, Y9
 	VSUBPD  Y4, Y5, Y10
 	VSUBPD  Y10, Y9, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 32(R10)
+	VMOVUPD Y9, 32(R8)
 	VSUBPD  Y4, Y5, Y9
 	VSUBPD  Y0, Y1, Y10
 	VSUBPD  Y10, Y9, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 64(R10)
+	VMOVUPD Y9, 64(R8)
 	VSUBPD  Y6, Y7, Y9
 	VSUBPD  Y2, Y3, Y10
 	VSUBPD  Y10, Y9, Y9
 	VMULPD  Y9, Y8, Y9
-	VMOVUPD Y9, 96(R10)
+	VMOVUPD Y9, 96(R8)
 	VSUBPD  Y4, Y6, Y4
 	VSUBPD  Y0, Y2, Y0
 	VSUBPD  Y0, Y4, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 128(R10)
+	VMOVUPD Y0, 128(R8)
 	VSUBPD  Y5, Y7, Y0
 	VSUBPD  Y1, Y3, Y1
 	VSUBPD  Y1, Y0, Y0
 	VMULPD  Y0, Y8, Y0
-	VMOVUPD Y0, 160(R10)
-	ADDQ    $0x000000c0, R10
-	ADDQ    BX, DI
-	ADDQ    SI, R8
-	DECQ    R9
+	VMOVUPD Y0, 160(R8)
+	ADDQ    $0x000000c0, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
 	JNE     channel6
-	MOVQ    terms+56(FP), DI
-	LEAQ    47872(CX)(AX*8), R8
-	MOVQ    $0x00000006, R9
+	MOVQ    terms+56(FP), BX
+	LEAQ    47872(CX)(AX*8), SI
+	MOVQ    $0x00000006, DI
 	CMPQ    channels+48(FP), $0x01
 	JG      more13
 
 fold12:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -21475,69 +21427,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
 	VMOVUPD all32_0<>+0(SB), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 384(DI), Y2
+	VMOVUPD 384(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 192(DI), Y2
+	VMOVUPD 192(BX), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 576(DI), Y3
+	VMOVUPD 576(BX), Y3
 	VMOVUPD all32_0<>+0(SB), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPD (R8), Y0
-	VMOVUPD (DI), Y1
-	VMOVUPD 1536(DI), Y2
+	VMOVUPD (SI), Y0
+	VMOVUPD (BX), Y1
+	VMOVUPD 1536(BX), Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 768(DI), Y2
-	VMOVUPD 2304(DI), Y3
+	VMOVUPD 768(BX), Y2
+	VMOVUPD 2304(BX), Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 384(DI), Y2
-	VMOVUPD 1920(DI), Y3
+	VMOVUPD 384(BX), Y2
+	VMOVUPD 1920(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 1152(DI), Y3
-	VMOVUPD 2688(DI), Y4
+	VMOVUPD 1152(BX), Y3
+	VMOVUPD 2688(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 1728(DI), Y3
+	VMOVUPD 192(BX), Y2
+	VMOVUPD 1728(BX), Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 960(DI), Y3
-	VMOVUPD 2496(DI), Y4
+	VMOVUPD 960(BX), Y3
+	VMOVUPD 2496(BX), Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
-	VMOVUPD 576(DI), Y3
-	VMOVUPD 2112(DI), Y4
+	VMOVUPD 576(BX), Y3
+	VMOVUPD 2112(BX), Y4
 	VADDPD  Y4, Y3, Y3
-	VMOVUPD 1344(DI), Y4
-	VMOVUPD 2880(DI), Y5
+	VMOVUPD 1344(BX), Y4
+	VMOVUPD 2880(BX), Y5
 	VADDPD  Y5, Y4, Y4
 	VADDPD  Y4, Y3, Y3
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y1, Y1
 	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000880, R8
-	DECQ    R9
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000880, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -22171,23 +22123,21 @@ done2:
 TEXT ·gatherTerms2AVX2BF16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -22196,136 +22146,136 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -128(R11), Y0
-	VMOVUPS   -96(R11), Y1
-	VMOVUPS   -64(R11), Y2
-	VMOVUPS   -32(R11), Y3
-	VPMOVZXWD (R8), Y4
+	VMOVUPS   -128(R9), Y0
+	VMOVUPS   -96(R9), Y1
+	VMOVUPS   -64(R9), Y2
+	VMOVUPS   -32(R9), Y3
+	VPMOVZXWD (SI), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VSUBPS    Y0, Y1, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R10)
+	VMOVUPS   Y5, (R8)
 	VSUBPS    Y2, Y3, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y5, 32(R8)
 	VSUBPS    Y0, Y2, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 64(R10)
+	VMOVUPS   Y0, 64(R8)
 	VSUBPS    Y1, Y3, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R10)
-	ADDQ      $0x00000080, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 96(R8)
+	ADDQ      $0x00000080, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000004, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000004, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -22334,69 +22284,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS 256(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
+	VMOVUPS 128(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 384(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1024(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1024(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 512(DI), Y2
-	VMOVUPS 1536(DI), Y3
+	VMOVUPS 512(BX), Y2
+	VMOVUPS 1536(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
-	VMOVUPS 1280(DI), Y3
+	VMOVUPS 256(BX), Y2
+	VMOVUPS 1280(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 768(DI), Y3
-	VMOVUPS 1792(DI), Y4
+	VMOVUPS 768(BX), Y3
+	VMOVUPS 1792(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 1152(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 640(DI), Y3
-	VMOVUPS 1664(DI), Y4
+	VMOVUPS 640(BX), Y3
+	VMOVUPS 1664(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
-	VMOVUPS 1408(DI), Y4
+	VMOVUPS 384(BX), Y3
+	VMOVUPS 1408(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 896(DI), Y4
-	VMOVUPS 1920(DI), Y5
+	VMOVUPS 896(BX), Y4
+	VMOVUPS 1920(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -22413,23 +22363,21 @@ done5:
 TEXT ·gatherBends2AVX2BF16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -22438,129 +22386,129 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -128(R11), Y0
-	VMOVUPS   -96(R11), Y1
-	VMOVUPS   -64(R11), Y2
-	VMOVUPS   -32(R11), Y3
-	VPMOVZXWD (R8), Y4
+	VMOVUPS   -128(R9), Y0
+	VMOVUPS   -96(R9), Y1
+	VMOVUPS   -64(R9), Y2
+	VMOVUPS   -32(R9), Y3
+	VPMOVZXWD (SI), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VSUBPS    Y2, Y3, Y2
 	VSUBPS    Y0, Y1, Y0
 	VSUBPS    Y0, Y2, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, (R10)
-	ADDQ      $0x00000020, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, (R8)
+	ADDQ      $0x00000020, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000001, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000001, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -22569,69 +22517,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
+	VMOVUPS 64(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
+	VMOVUPS 32(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
+	VMOVUPS 96(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 256(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 384(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 320(DI), Y3
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 320(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 192(DI), Y3
-	VMOVUPS 448(DI), Y4
+	VMOVUPS 192(BX), Y3
+	VMOVUPS 448(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
-	VMOVUPS 288(DI), Y3
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 288(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 160(DI), Y3
-	VMOVUPS 416(DI), Y4
+	VMOVUPS 160(BX), Y3
+	VMOVUPS 416(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 352(DI), Y4
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 352(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 224(DI), Y4
-	VMOVUPS 480(DI), Y5
+	VMOVUPS 224(BX), Y4
+	VMOVUPS 480(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -22915,23 +22863,21 @@ done2:
 TEXT ·gatherTerms3AVX2BF16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -22940,164 +22886,164 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Y0
-	VMOVUPS   -224(R11), Y1
-	VMOVUPS   -192(R11), Y2
-	VMOVUPS   -160(R11), Y3
-	VMOVUPS   -128(R11), Y4
-	VMOVUPS   -96(R11), Y5
-	VMOVUPS   -64(R11), Y6
-	VMOVUPS   -32(R11), Y7
-	VPMOVZXWD (R8), Y8
+	VMOVUPS   -256(R9), Y0
+	VMOVUPS   -224(R9), Y1
+	VMOVUPS   -192(R9), Y2
+	VMOVUPS   -160(R9), Y3
+	VMOVUPS   -128(R9), Y4
+	VMOVUPS   -96(R9), Y5
+	VMOVUPS   -64(R9), Y6
+	VMOVUPS   -32(R9), Y7
+	VPMOVZXWD (SI), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VSUBPS    Y0, Y1, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R10)
+	VMOVUPS   Y9, (R8)
 	VSUBPS    Y2, Y3, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R10)
+	VMOVUPS   Y9, 32(R8)
 	VSUBPS    Y4, Y5, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R10)
+	VMOVUPS   Y9, 64(R8)
 	VSUBPS    Y6, Y7, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R10)
+	VMOVUPS   Y9, 96(R8)
 	VSUBPS    Y0, Y2, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 128(R10)
+	VMOVUPS   Y9, 128(R8)
 	VSUBPS    Y1, Y3, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 160(R10)
+	VMOVUPS   Y9, 160(R8)
 	VSUBPS    Y4, Y6, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 192(R10)
+	VMOVUPS   Y9, 192(R8)
 	VSUBPS    Y5, Y7, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 224(R10)
+	VMOVUPS   Y9, 224(R8)
 	VSUBPS    Y0, Y4, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 256(R10)
+	VMOVUPS   Y0, 256(R8)
 	VSUBPS    Y1, Y5, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 288(R10)
+	VMOVUPS   Y0, 288(R8)
 	VSUBPS    Y2, Y6, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 320(R10)
+	VMOVUPS   Y0, 320(R8)
 	VSUBPS    Y3, Y7, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 352(R10)
-	ADDQ      $0x00000180, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 352(R8)
+	ADDQ      $0x00000180, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x0000000c, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x0000000c, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -23106,69 +23052,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
+	VMOVUPS 768(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 1152(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 3072(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 3072(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 1536(DI), Y2
-	VMOVUPS 4608(DI), Y3
+	VMOVUPS 1536(BX), Y2
+	VMOVUPS 4608(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 3840(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 3840(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 2304(DI), Y3
-	VMOVUPS 5376(DI), Y4
+	VMOVUPS 2304(BX), Y3
+	VMOVUPS 5376(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 3456(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 3456(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1920(DI), Y3
-	VMOVUPS 4992(DI), Y4
+	VMOVUPS 1920(BX), Y3
+	VMOVUPS 4992(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 4224(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 4224(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 2688(DI), Y4
-	VMOVUPS 5760(DI), Y5
+	VMOVUPS 2688(BX), Y4
+	VMOVUPS 5760(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -23185,23 +23131,21 @@ done5:
 TEXT ·gatherBends3AVX2BF16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -23210,158 +23154,158 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Y0
-	VMOVUPS   -224(R11), Y1
-	VMOVUPS   -192(R11), Y2
-	VMOVUPS   -160(R11), Y3
-	VMOVUPS   -128(R11), Y4
-	VMOVUPS   -96(R11), Y5
-	VMOVUPS   -64(R11), Y6
-	VMOVUPS   -32(R11), Y7
-	VPMOVZXWD (R8), Y8
+	VMOVUPS   -256(R9), Y0
+	VMOVUPS   -224(R9), Y1
+	VMOVUPS   -192(R9), Y2
+	VMOVUPS   -160(R9), Y3
+	VMOVUPS   -128(R9), Y4
+	VMOVUPS   -96(R9), Y5
+	VMOVUPS   -64(R9), Y6
+	VMOVUPS   -32(R9), Y7
+	VPMOVZXWD (SI), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VSUBPS    Y2, Y3, Y9
 	VSUBPS    Y0, Y1, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R10)
+	VMOVUPS   Y9, (R8)
 	VSUBPS    Y6, Y7, Y9
 	VSUBPS    Y4, Y5, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R10)
+	VMOVUPS   Y9, 32(R8)
 	VSUBPS    Y4, Y5, Y9
 	VSUBPS    Y0, Y1, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R10)
+	VMOVUPS   Y9, 64(R8)
 	VSUBPS    Y6, Y7, Y9
 	VSUBPS    Y2, Y3, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R10)
+	VMOVUPS   Y9, 96(R8)
 	VSUBPS    Y4, Y6, Y4
 	VSUBPS    Y0, Y2, Y0
 	VSUBPS    Y0, Y4, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 128(R10)
+	VMOVUPS   Y0, 128(R8)
 	VSUBPS    Y5, Y7, Y0
 	VSUBPS    Y1, Y3, Y1
 	VSUBPS    Y1, Y0, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 160(R10)
-	ADDQ      $0x000000c0, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 160(R8)
+	ADDQ      $0x000000c0, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000006, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000006, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -23370,69 +23314,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
+	VMOVUPS 192(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
+	VMOVUPS 576(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1536(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1536(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 2304(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 2304(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 1920(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 1920(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 2688(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 2688(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 1728(DI), Y3
+	VMOVUPS 192(BX), Y2
+	VMOVUPS 1728(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 960(DI), Y3
-	VMOVUPS 2496(DI), Y4
+	VMOVUPS 960(BX), Y3
+	VMOVUPS 2496(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
-	VMOVUPS 2112(DI), Y4
+	VMOVUPS 576(BX), Y3
+	VMOVUPS 2112(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 1344(DI), Y4
-	VMOVUPS 2880(DI), Y5
+	VMOVUPS 1344(BX), Y4
+	VMOVUPS 2880(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -24008,23 +23952,21 @@ done2:
 TEXT ·gatherTerms2AVX2F16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000010, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000010, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000040, DI
+	MOVQ    $0x00000040, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -24033,133 +23975,133 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -128(R11), Y0
-	VMOVUPS   -96(R11), Y1
-	VMOVUPS   -64(R11), Y2
-	VMOVUPS   -32(R11), Y3
-	VCVTPH2PS (R8), Y4
+	VMOVUPS   -128(R9), Y0
+	VMOVUPS   -96(R9), Y1
+	VMOVUPS   -64(R9), Y2
+	VMOVUPS   -32(R9), Y3
+	VCVTPH2PS (SI), Y4
 	VSUBPS    Y0, Y1, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R10)
+	VMOVUPS   Y5, (R8)
 	VSUBPS    Y2, Y3, Y5
 	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y5, 32(R8)
 	VSUBPS    Y0, Y2, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 64(R10)
+	VMOVUPS   Y0, 64(R8)
 	VSUBPS    Y1, Y3, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R10)
-	ADDQ      $0x00000080, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 96(R8)
+	ADDQ      $0x00000080, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000004, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000004, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -24168,69 +24110,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS 256(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
+	VMOVUPS 128(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 384(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1024(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1024(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 512(DI), Y2
-	VMOVUPS 1536(DI), Y3
+	VMOVUPS 512(BX), Y2
+	VMOVUPS 1536(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(DI), Y2
-	VMOVUPS 1280(DI), Y3
+	VMOVUPS 256(BX), Y2
+	VMOVUPS 1280(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 768(DI), Y3
-	VMOVUPS 1792(DI), Y4
+	VMOVUPS 768(BX), Y3
+	VMOVUPS 1792(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 1152(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 640(DI), Y3
-	VMOVUPS 1664(DI), Y4
+	VMOVUPS 640(BX), Y3
+	VMOVUPS 1664(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(DI), Y3
-	VMOVUPS 1408(DI), Y4
+	VMOVUPS 384(BX), Y3
+	VMOVUPS 1408(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 896(DI), Y4
-	VMOVUPS 1920(DI), Y5
+	VMOVUPS 896(BX), Y4
+	VMOVUPS 1920(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -24247,23 +24189,21 @@ done5:
 TEXT ·gatherBends2AVX2F16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000004, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000004, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000010, DI
+	MOVQ    $0x00000010, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -24272,126 +24212,126 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000004, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000004, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -128(R11), Y0
-	VMOVUPS   -96(R11), Y1
-	VMOVUPS   -64(R11), Y2
-	VMOVUPS   -32(R11), Y3
-	VCVTPH2PS (R8), Y4
+	VMOVUPS   -128(R9), Y0
+	VMOVUPS   -96(R9), Y1
+	VMOVUPS   -64(R9), Y2
+	VMOVUPS   -32(R9), Y3
+	VCVTPH2PS (SI), Y4
 	VSUBPS    Y2, Y3, Y2
 	VSUBPS    Y0, Y1, Y0
 	VSUBPS    Y0, Y2, Y0
 	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, (R10)
-	ADDQ      $0x00000020, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, (R8)
+	ADDQ      $0x00000020, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000001, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000001, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -24400,69 +24340,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
+	VMOVUPS 64(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
+	VMOVUPS 32(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
+	VMOVUPS 96(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 256(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 256(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 384(DI), Y3
+	VMOVUPS 128(BX), Y2
+	VMOVUPS 384(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 320(DI), Y3
+	VMOVUPS 64(BX), Y2
+	VMOVUPS 320(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 192(DI), Y3
-	VMOVUPS 448(DI), Y4
+	VMOVUPS 192(BX), Y3
+	VMOVUPS 448(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(DI), Y2
-	VMOVUPS 288(DI), Y3
+	VMOVUPS 32(BX), Y2
+	VMOVUPS 288(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 160(DI), Y3
-	VMOVUPS 416(DI), Y4
+	VMOVUPS 160(BX), Y3
+	VMOVUPS 416(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 352(DI), Y4
+	VMOVUPS 96(BX), Y3
+	VMOVUPS 352(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 224(DI), Y4
-	VMOVUPS 480(DI), Y5
+	VMOVUPS 224(BX), Y4
+	VMOVUPS 480(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -24727,23 +24667,21 @@ done2:
 TEXT ·gatherTerms3AVX2F16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000030, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000030, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x000000c0, DI
+	MOVQ    $0x000000c0, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -24752,161 +24690,161 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Y0
-	VMOVUPS   -224(R11), Y1
-	VMOVUPS   -192(R11), Y2
-	VMOVUPS   -160(R11), Y3
-	VMOVUPS   -128(R11), Y4
-	VMOVUPS   -96(R11), Y5
-	VMOVUPS   -64(R11), Y6
-	VMOVUPS   -32(R11), Y7
-	VCVTPH2PS (R8), Y8
+	VMOVUPS   -256(R9), Y0
+	VMOVUPS   -224(R9), Y1
+	VMOVUPS   -192(R9), Y2
+	VMOVUPS   -160(R9), Y3
+	VMOVUPS   -128(R9), Y4
+	VMOVUPS   -96(R9), Y5
+	VMOVUPS   -64(R9), Y6
+	VMOVUPS   -32(R9), Y7
+	VCVTPH2PS (SI), Y8
 	VSUBPS    Y0, Y1, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R10)
+	VMOVUPS   Y9, (R8)
 	VSUBPS    Y2, Y3, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R10)
+	VMOVUPS   Y9, 32(R8)
 	VSUBPS    Y4, Y5, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R10)
+	VMOVUPS   Y9, 64(R8)
 	VSUBPS    Y6, Y7, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R10)
+	VMOVUPS   Y9, 96(R8)
 	VSUBPS    Y0, Y2, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 128(R10)
+	VMOVUPS   Y9, 128(R8)
 	VSUBPS    Y1, Y3, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 160(R10)
+	VMOVUPS   Y9, 160(R8)
 	VSUBPS    Y4, Y6, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 192(R10)
+	VMOVUPS   Y9, 192(R8)
 	VSUBPS    Y5, Y7, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 224(R10)
+	VMOVUPS   Y9, 224(R8)
 	VSUBPS    Y0, Y4, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 256(R10)
+	VMOVUPS   Y0, 256(R8)
 	VSUBPS    Y1, Y5, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 288(R10)
+	VMOVUPS   Y0, 288(R8)
 	VSUBPS    Y2, Y6, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 320(R10)
+	VMOVUPS   Y0, 320(R8)
 	VSUBPS    Y3, Y7, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 352(R10)
-	ADDQ      $0x00000180, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 352(R8)
+	ADDQ      $0x00000180, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x0000000c, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x0000000c, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -24915,69 +24853,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
+	VMOVUPS 768(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
+	VMOVUPS 1152(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 3072(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 3072(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 1536(DI), Y2
-	VMOVUPS 4608(DI), Y3
+	VMOVUPS 1536(BX), Y2
+	VMOVUPS 4608(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 3840(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 3840(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 2304(DI), Y3
-	VMOVUPS 5376(DI), Y4
+	VMOVUPS 2304(BX), Y3
+	VMOVUPS 5376(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 3456(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 3456(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1920(DI), Y3
-	VMOVUPS 4992(DI), Y4
+	VMOVUPS 1920(BX), Y3
+	VMOVUPS 4992(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 4224(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 4224(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 2688(DI), Y4
-	VMOVUPS 5760(DI), Y5
+	VMOVUPS 2688(BX), Y4
+	VMOVUPS 5760(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 
@@ -24994,23 +24932,21 @@ done5:
 TEXT ·gatherBends3AVX2F16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
-	MOVQ    channelStride+24(FP), BX
-	MOVQ    dyStride+40(FP), SI
 	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), R8
+	MOVQ    channels+48(FP), SI
 	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    R8, $0x01
+	CMPQ    SI, $0x01
 	JLE     cleared3
-	MOVQ    $0x00000018, DI
-	CMPQ    R8, $0x04
+	MOVQ    $0x00000018, BX
+	CMPQ    SI, $0x04
 	JLE     few1
-	MOVQ    $0x00000060, DI
+	MOVQ    $0x00000060, BX
 
 few1:
 clear2:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
-	DECQ    DI
+	DECQ    BX
 	JNE     clear2
 
 cleared3:
@@ -25019,155 +24955,155 @@ cleared3:
 vector4:
 	CMPQ    AX, DX
 	JGE     done5
-	MOVQ    dy+32(FP), R8
-	MOVQ    channels+48(FP), R9
-	MOVQ    terms+56(FP), R10
-	MOVQ    AX, DI
-	LEAQ    -8(DX), R11
-	CMPQ    DI, R11
-	CMOVQGT R11, DI
-	LEAQ    (R8)(DI*2), R8
-	MOVQ    input+16(FP), DI
+	MOVQ    dy+32(FP), SI
+	MOVQ    channels+48(FP), DI
+	MOVQ    terms+56(FP), R8
+	MOVQ    AX, BX
+	LEAQ    -8(DX), R9
+	CMPQ    BX, R9
+	CMOVQGT R9, BX
+	LEAQ    (SI)(BX*2), SI
+	MOVQ    input+16(FP), BX
 
 channel6:
-	LEAQ 32(SP), R11
-	ANDQ $-32, R11
-	LEAQ 40256(CX)(AX*4), R12
-	MOVQ $0x00000008, R13
+	LEAQ 32(SP), R9
+	ANDQ $-32, R9
+	LEAQ 40256(CX)(AX*4), R10
+	MOVQ $0x00000008, R11
 	CMPL 48960(CX)(AX*4), $0x00
 	JNE  edge7
 
 taps9:
-	MOVQ      (R12), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      8(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      16(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      24(R12), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
+	MOVQ      (R10), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      8(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      16(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      24(R10), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps9
 	JMP       edgeDone8
 
 edge7:
 taps10:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R12), Y1
+	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
 	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R14
-	MOVL      R14, R15
-	MOVWQZX   (DI)(R15*2), R15
-	VMOVD     R15, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x01, (DI)(R14*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x02, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x03, (DI)(R14*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x04, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x05, (DI)(R14*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R14
-	MOVL      R14, R15
-	VPINSRW   $0x06, (DI)(R15*2), X0, X0
-	SHRQ      $0x20, R14
-	VPINSRW   $0x07, (DI)(R14*2), X0, X0
-	VMOVDQU   16(R12), X1
+	MOVQ      50048(CX)(AX*4), R12
+	MOVL      R12, R13
+	MOVWQZX   (BX)(R13*2), R13
+	VMOVD     R13, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x01, (BX)(R12*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x02, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x03, (BX)(R12*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x04, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x05, (BX)(R12*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R12
+	MOVL      R12, R13
+	VPINSRW   $0x06, (BX)(R13*2), X0, X0
+	SHRQ      $0x20, R12
+	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	VMOVDQU   16(R10), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R12), X2
+	VMOVDQU   (R10), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R11)
-	ADDQ      $0x20, R11
-	ADDQ      $0x00000440, R12
-	SUBQ      $0x01, R13
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x20, R9
+	ADDQ      $0x00000440, R10
+	SUBQ      $0x01, R11
 	JNE       taps10
 
 edgeDone8:
-	VMOVUPS   -256(R11), Y0
-	VMOVUPS   -224(R11), Y1
-	VMOVUPS   -192(R11), Y2
-	VMOVUPS   -160(R11), Y3
-	VMOVUPS   -128(R11), Y4
-	VMOVUPS   -96(R11), Y5
-	VMOVUPS   -64(R11), Y6
-	VMOVUPS   -32(R11), Y7
-	VCVTPH2PS (R8), Y8
+	VMOVUPS   -256(R9), Y0
+	VMOVUPS   -224(R9), Y1
+	VMOVUPS   -192(R9), Y2
+	VMOVUPS   -160(R9), Y3
+	VMOVUPS   -128(R9), Y4
+	VMOVUPS   -96(R9), Y5
+	VMOVUPS   -64(R9), Y6
+	VMOVUPS   -32(R9), Y7
+	VCVTPH2PS (SI), Y8
 	VSUBPS    Y2, Y3, Y9
 	VSUBPS    Y0, Y1, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R10)
+	VMOVUPS   Y9, (R8)
 	VSUBPS    Y6, Y7, Y9
 	VSUBPS    Y4, Y5, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R10)
+	VMOVUPS   Y9, 32(R8)
 	VSUBPS    Y4, Y5, Y9
 	VSUBPS    Y0, Y1, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R10)
+	VMOVUPS   Y9, 64(R8)
 	VSUBPS    Y6, Y7, Y9
 	VSUBPS    Y2, Y3, Y10
 	VSUBPS    Y10, Y9, Y9
 	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R10)
+	VMOVUPS   Y9, 96(R8)
 	VSUBPS    Y4, Y6, Y4
 	VSUBPS    Y0, Y2, Y0
 	VSUBPS    Y0, Y4, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 128(R10)
+	VMOVUPS   Y0, 128(R8)
 	VSUBPS    Y5, Y7, Y0
 	VSUBPS    Y1, Y3, Y1
 	VSUBPS    Y1, Y0, Y0
 	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 160(R10)
-	ADDQ      $0x000000c0, R10
-	ADDQ      BX, DI
-	ADDQ      SI, R8
-	DECQ      R9
+	VMOVUPS   Y0, 160(R8)
+	ADDQ      $0x000000c0, R8
+	ADDQ      channelStride+24(FP), BX
+	ADDQ      dyStride+40(FP), SI
+	DECQ      DI
 	JNE       channel6
-	MOVQ      terms+56(FP), DI
-	LEAQ      23936(CX)(AX*4), R8
-	MOVQ      $0x00000006, R9
+	MOVQ      terms+56(FP), BX
+	LEAQ      23936(CX)(AX*4), SI
+	MOVQ      $0x00000006, DI
 	CMPQ      channels+48(FP), $0x01
 	JG        more13
 
 fold12:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold12
 	JMP     folded11
 
@@ -25176,69 +25112,69 @@ more13:
 	JG   more15
 
 fold14:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
+	VMOVUPS 384(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
+	VMOVUPS 192(BX), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
+	VMOVUPS 576(BX), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold14
 	JMP     folded11
 
 more15:
 fold16:
-	VMOVUPS (R8), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS 1536(DI), Y2
+	VMOVUPS (SI), Y0
+	VMOVUPS (BX), Y1
+	VMOVUPS 1536(BX), Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(DI), Y2
-	VMOVUPS 2304(DI), Y3
+	VMOVUPS 768(BX), Y2
+	VMOVUPS 2304(BX), Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(DI), Y2
-	VMOVUPS 1920(DI), Y3
+	VMOVUPS 384(BX), Y2
+	VMOVUPS 1920(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(DI), Y3
-	VMOVUPS 2688(DI), Y4
+	VMOVUPS 1152(BX), Y3
+	VMOVUPS 2688(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 1728(DI), Y3
+	VMOVUPS 192(BX), Y2
+	VMOVUPS 1728(BX), Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 960(DI), Y3
-	VMOVUPS 2496(DI), Y4
+	VMOVUPS 960(BX), Y3
+	VMOVUPS 2496(BX), Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(DI), Y3
-	VMOVUPS 2112(DI), Y4
+	VMOVUPS 576(BX), Y3
+	VMOVUPS 2112(BX), Y4
 	VADDPS  Y4, Y3, Y3
-	VMOVUPS 1344(DI), Y4
-	VMOVUPS 2880(DI), Y5
+	VMOVUPS 1344(BX), Y4
+	VMOVUPS 2880(BX), Y5
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    $0x20, DI
-	ADDQ    $0x00000440, R8
-	DECQ    R9
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, BX
+	ADDQ    $0x00000440, SI
+	DECQ    DI
 	JNE     fold16
 	JMP     folded11
 

@@ -59,20 +59,21 @@ func (k *gridKernel) sampleTaps() {
 func (k *gridKernel) addTaps(sum value, taps operand.Op) {
 	weights := k.c.GP64()
 	k.c.LEAQ(k.plane(planeWeight).Mem, weights)
-	k.eachTap(taps, func(v value) {
+	k.eachTap(taps, false, func(v value) {
 		k.move(k.add(sum, k.apply(k.ps("VMUL"), memory{operand.Mem{Base: weights}}, v)), sum)
 		k.c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
 	})
 }
 
-// eachTap gathers so many taps of a cell, an even number, one after the other.
-func (k *gridKernel) eachTap(taps operand.Op, body func(v value)) {
-	c, turn := k.c, either(k.double(), 2, 1) // a vector of f64 has few loads
+// eachTap gathers so many taps of a cell, an even number, one after the other. What
+// is in planeOutside tells whether some are outside, unless that is known.
+func (k *gridKernel) eachTap(taps operand.Op, outside bool, body func(v value)) {
+	c := k.c
 	places, left := c.GP64(), c.GP64()
 	c.LEAQ(k.integers(planePlace).Mem, places)
 	c.MOVQ(taps, left)
-	k.eitherEdge(func(edge bool) {
-		loop := k.newLabel("taps")
+	gather := func(edge bool) {
+		loop, turn := k.newLabel("taps"), either(k.double(), 2, 1) // a vector of f64 has few loads
 		c.Label(loop)
 		for range turn {
 			body(k.gathered(memory{operand.Mem{Base: places}}, edge))
@@ -80,14 +81,19 @@ func (k *gridKernel) eachTap(taps operand.Op, body func(v value)) {
 		}
 		c.SUBQ(operand.Imm(uint64(turn)), left)
 		c.JNE(operand.LabelRef(loop))
-	})
+	}
+	if outside {
+		gather(true)
+	} else {
+		k.eitherEdge(gather)
+	}
 }
 
 // termsOfTaps makes the terms of each axis: differences of neighbours.
 func (k *gridKernel) termsOfTaps(dims int) {
 	k.sums = dims << (dims - 1)
 	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
-		v := k.everyTap(dims)
+		v := k.everyTap(1<<dims, false)
 		dy, sum := g(), 0
 		for axis := range dims {
 			for near := range v {
@@ -102,17 +108,17 @@ func (k *gridKernel) termsOfTaps(dims int) {
 
 // everyTap gathers the taps of a cell, by way of the stack, where registers lie at
 // multiples of their size.
-func (k *gridKernel) everyTap(dims int) []value {
-	c, bytes, v := k.c, k.isa.bytes, make([]value, 1<<dims)
-	room, to := c.AllocLocal((len(v)+1)*bytes), c.GP64()
+func (k *gridKernel) everyTap(taps int, outside bool) []value {
+	c, bytes, v := k.c, k.isa.bytes, make([]value, taps)
+	room, to := c.AllocLocal((taps+1)*bytes), c.GP64()
 	c.LEAQ(room.Offset(bytes), to)
 	c.ANDQ(operand.I32(-bytes), to)
-	k.eachTap(operand.U32(len(v)), func(tap value) {
+	k.eachTap(operand.U32(taps), outside, func(tap value) {
 		k.emit(k.ps("VMOVU"), tap[0], operand.Mem{Base: to})
 		c.ADDQ(operand.Imm(uint64(bytes)), to)
 	})
 	for tap := range v {
-		v[tap] = value{loadWhole(k.kernel, memory{operand.Mem{Base: to, Disp: (tap - len(v)) * bytes}})}
+		v[tap] = value{loadWhole(k.kernel, memory{operand.Mem{Base: to, Disp: (tap - taps) * bytes}})}
 	}
 	return v
 }

@@ -87,9 +87,8 @@ func (k *gridKernel) addFolded() {
 // of a vector, given the number of its first position; it may be nil.
 func (k *gridKernel) termsOf(begin func(at reg.GPVirtual), body func(g func() value, store func(sum int, v value))) {
 	c := k.c
-	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
-	// There are not enough registers for the others: they are loaded for each
-	// vector of positions.
+	// There are not enough registers for all parameters: they are loaded for each
+	// vector of positions, or stay in memory.
 	k.clearTerms(param(c, "terms"))
 	k.input = c.GP64()
 	k.forVectors(func() {
@@ -107,8 +106,8 @@ func (k *gridKernel) termsOf(begin func(at reg.GPVirtual), body func(g func() va
 			k.emit(k.ps("VMOVU"), v[0], k.term(to, 0, sum))
 		})
 		c.ADDQ(operand.U32(k.sums*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
+		c.ADDQ(place(c, "channelStride"), k.input)
+		c.ADDQ(place(c, "dyStride"), from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
 		k.addFolded()
