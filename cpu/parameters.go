@@ -50,6 +50,8 @@ func setEverywhere[C Compute](k *kernel, f *frame, a *Args) {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal = a.Attrs.Reciprocal
 	f.kept = keptBits(k.in[0]) & keptBits(k.in[1])
+	f.e5m2 = k.in[0] == tensor.F8E5M2 || k.in[1] == tensor.F8E5M2
+	f.float8 = float8Words(k)
 }
 
 // keptBits are those that count of an element that was widened as if it were signed.

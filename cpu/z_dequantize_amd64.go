@@ -25,14 +25,14 @@ var dequantizeKernels = kernels{
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512I32F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I32F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512I32BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E4M3F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512F8E4M3F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E4M3F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E4M3BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E5M2F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512F8E5M2F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E5M2F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8E5M2BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512F8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512F8F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, 64, false, true, false, dequantizeAVX512F32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, dequantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, true, false, dequantizeAVX512F16F16},
@@ -57,14 +57,14 @@ var dequantizeKernels = kernels{
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2I32F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I32F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2I32BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E4M3F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2F8E4M3F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E4M3F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E4M3BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E5M2F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2F8E5M2F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E5M2F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8E5M2BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2F8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2F8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeAVX2F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, dequantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeAVX2F16F16},
@@ -183,61 +183,33 @@ func dequantizeAVX512I32F16(n int, f *frame)
 //go:noescape
 func dequantizeAVX512I32BF16(n int, f *frame)
 
-// dequantizeAVX512F8E4M3F32 is, for i from 0 to n-1:
+// dequantizeAVX512F8F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F8E4M3F32(n int, f *frame)
+func dequantizeAVX512F8F32(n int, f *frame)
 
-// dequantizeAVX512F8E4M3F64 is, for i from 0 to n-1:
+// dequantizeAVX512F8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F8E4M3F64(n int, f *frame)
+func dequantizeAVX512F8F64(n int, f *frame)
 
-// dequantizeAVX512F8E4M3F16 is, for i from 0 to n-1:
+// dequantizeAVX512F8F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F8E4M3F16(n int, f *frame)
+func dequantizeAVX512F8F16(n int, f *frame)
 
-// dequantizeAVX512F8E4M3BF16 is, for i from 0 to n-1:
+// dequantizeAVX512F8BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F8E4M3BF16(n int, f *frame)
-
-// dequantizeAVX512F8E5M2F32 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512F8E5M2F32(n int, f *frame)
-
-// dequantizeAVX512F8E5M2F64 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512F8E5M2F64(n int, f *frame)
-
-// dequantizeAVX512F8E5M2F16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512F8E5M2F16(n int, f *frame)
-
-// dequantizeAVX512F8E5M2BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512F8E5M2BF16(n int, f *frame)
+func dequantizeAVX512F8BF16(n int, f *frame)
 
 // dequantizeAVX512F32F32 is, for i from 0 to n-1:
 //
@@ -379,61 +351,33 @@ func dequantizeAVX2I32F16(n int, f *frame)
 //go:noescape
 func dequantizeAVX2I32BF16(n int, f *frame)
 
-// dequantizeAVX2F8E4M3F32 is, for i from 0 to n-1:
+// dequantizeAVX2F8F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8E4M3F32(n int, f *frame)
+func dequantizeAVX2F8F32(n int, f *frame)
 
-// dequantizeAVX2F8E4M3F64 is, for i from 0 to n-1:
+// dequantizeAVX2F8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8E4M3F64(n int, f *frame)
+func dequantizeAVX2F8F64(n int, f *frame)
 
-// dequantizeAVX2F8E4M3F16 is, for i from 0 to n-1:
+// dequantizeAVX2F8F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8E4M3F16(n int, f *frame)
+func dequantizeAVX2F8F16(n int, f *frame)
 
-// dequantizeAVX2F8E4M3BF16 is, for i from 0 to n-1:
+// dequantizeAVX2F8BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8E4M3BF16(n int, f *frame)
-
-// dequantizeAVX2F8E5M2F32 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2F8E5M2F32(n int, f *frame)
-
-// dequantizeAVX2F8E5M2F64 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2F8E5M2F64(n int, f *frame)
-
-// dequantizeAVX2F8E5M2F16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2F8E5M2F16(n int, f *frame)
-
-// dequantizeAVX2F8E5M2BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2F8E5M2BF16(n int, f *frame)
+func dequantizeAVX2F8BF16(n int, f *frame)
 
 // dequantizeAVX2F32F32 is, for i from 0 to n-1:
 //

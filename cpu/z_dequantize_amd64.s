@@ -5791,9 +5791,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F8E4M3F32(n int, f *frame)
+// func dequantizeAVX512F8F32(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -5837,6 +5837,8 @@ strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
+	CMPB         276(CX), $0x00
+	JNE          e5m29
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
@@ -5844,49 +5846,58 @@ strand8:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS    Y2, Z2
 	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
+	JMP          widened10
+
+e5m29:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened10:
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z0, Z1, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000004, R10
+	DECQ    R9
+	JNE     strand8
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000010, DI
+	JMP     some5
 
 done6:
 	LEAQ (DX)(DI*1), DX
 	LEAQ (BX)(DI*4), BX
 
 aligned4:
-turn9:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns11
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand12:
+strand14:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block10:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near13
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 
-near13:
+near15:
 	VPMOVSXBW (DX), Y2
+	CMPB      276(CX), $0x00
+	JNE       e5m216
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
@@ -5894,7 +5905,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
 	VCVTPH2PS Y2, Z2
 	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	JMP       widened17
+
+e5m216:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened17:
 	VPMOVSXBW 16(DX), Y3
+	CMPB      276(CX), $0x00
+	JNE       e5m218
 	VPSLLW    $0x07, Y3, Y3
 	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
@@ -5902,7 +5922,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
 	VCVTPH2PS Y3, Z3
 	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	JMP       widened19
+
+e5m218:
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+
+widened19:
 	VPMOVSXBW 32(DX), Y4
+	CMPB      276(CX), $0x00
+	JNE       e5m220
 	VPSLLW    $0x07, Y4, Y4
 	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
@@ -5910,7 +5939,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
 	VCVTPH2PS Y4, Z4
 	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	JMP       widened21
+
+e5m220:
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+
+widened21:
 	VPMOVSXBW 48(DX), Y5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
 	VPSLLW    $0x07, Y5, Y5
 	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
@@ -5918,6 +5956,13 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
 	VCVTPH2PS Y5, Z5
 	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+
+widened23:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -5927,54 +5972,56 @@ near13:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around24
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored25
 
-around14:
+around24:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block10
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand12
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn11
 
-turns11:
-some16:
+turns13:
+some26:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done27
 	MOVQ       $-1, DI
 	BZHIQ      AX, DI, DI
 	KMOVW      DI, K1
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near18:
+near28:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand19:
+strand29:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
+	CMPB         276(CX), $0x00
+	JNE          e5m230
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
@@ -5982,26 +6029,33 @@ strand19:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS    Y2, Z2
 	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          widened31
 
-done17:
+e5m230:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened31:
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z0, Z1, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000004, R9
+	DECQ    DI
+	JNE     strand29
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000010, AX
+	JMP     some26
+
+done27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6030,32 +6084,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded37:
 	VPMOVSXBW (DX), Y8
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -6063,7 +6119,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened39:
 	VPMOVSXBW 16(DX), Y9
+	CMPB      276(CX), $0x00
+	JNE       e5m240
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -6071,7 +6136,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	JMP       widened41
+
+e5m240:
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+
+widened41:
 	VPMOVSXBW 32(DX), Y10
+	CMPB      276(CX), $0x00
+	JNE       e5m242
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -6079,7 +6153,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	JMP       widened43
+
+e5m242:
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+
+widened43:
 	VPMOVSXBW 48(DX), Y11
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, Y11, Y11
 	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
@@ -6087,6 +6170,13 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
 	VCVTPH2PS Y11, Z11
 	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+
+widened45:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -6096,45 +6186,47 @@ loaded25:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around46
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored47
 
-around26:
+around46:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block33
 
-blocks22:
-some28:
+blocks34:
+some48:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded51:
 	VPMOVSXBW.Z (DX), K1, Y8
+	CMPB        276(CX), $0x00
+	JNE         e5m252
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
@@ -6142,17 +6234,24 @@ loaded31:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         widened53
 
-done29:
+e5m252:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened53:
+	VSUBPS  Z4, Z8, Z8
+	VMULPS  Z0, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000010, AX
+	JMP     some48
+
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6240,9 +6339,9 @@ DATA all32_43800000<>+56(SB)/4, $0x43800000
 DATA all32_43800000<>+60(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
 
-// func dequantizeAVX512F8E4M3F64(n int, f *frame)
+// func dequantizeAVX512F8F64(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
-TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -6286,6 +6385,8 @@ strand8:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
+	CMPB         276(CX), $0x00
+	JNE          e5m29
 	VPSLLW       $0x07, X2, X2
 	VPANDD       all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
@@ -6293,50 +6394,59 @@ strand8:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
 	VCVTPH2PS    X2, Y2
 	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
+	JMP          widened10
+
+e5m29:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened10:
+	VCVTPS2PD Y2, Z2
+	VSUBPD    Z1, Z2, Z1
+	VMULPD    Z0, Z1, Z0
+	VMOVUPD   Z0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000008, R10
+	DECQ      R9
+	JNE       strand8
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+8, DX
+	ADDQ      $+64, BX
+	SUBQ      $0x00000008, DI
+	JMP       some5
 
 done6:
 	LEAQ (DX)(DI*1), DX
 	LEAQ (BX)(DI*8), BX
 
 aligned4:
-turn9:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns11
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand12:
+strand14:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block10:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near13
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 
-near13:
+near15:
 	VPMOVSXBW (DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m216
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
@@ -6344,8 +6454,17 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
 	VCVTPH2PS X2, Y2
 	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened17
+
+e5m216:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened17:
 	VCVTPS2PD Y2, Z2
 	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m218
 	VPSLLW    $0x07, X3, X3
 	VPANDD    all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
@@ -6353,8 +6472,17 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened19
+
+e5m218:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened19:
 	VCVTPS2PD Y3, Z3
 	VPMOVSXBW 16(DX), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m220
 	VPSLLW    $0x07, X4, X4
 	VPANDD    all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
@@ -6362,8 +6490,17 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened21
+
+e5m220:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened21:
 	VCVTPS2PD Y4, Z4
 	VPMOVSXBW 24(DX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
 	VPSLLW    $0x07, X5, X5
 	VPANDD    all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
@@ -6371,6 +6508,13 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened23:
 	VCVTPS2PD Y5, Z5
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
@@ -6381,54 +6525,56 @@ near13:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around24
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored25
 
-around14:
+around24:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block10
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand12
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn11
 
-turns11:
-some16:
+turns13:
+some26:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done27
 	MOVQ       $-1, DI
 	BZHIQ      AX, DI, DI
 	KMOVW      DI, K1
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near18:
+near28:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand19:
+strand29:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
+	CMPB         276(CX), $0x00
+	JNE          e5m230
 	VPSLLW       $0x07, X2, X2
 	VPANDD       all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
@@ -6436,27 +6582,34 @@ strand19:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
 	VCVTPH2PS    X2, Y2
 	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          widened31
 
-done17:
+e5m230:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened31:
+	VCVTPS2PD Y2, Z2
+	VSUBPD    Z1, Z2, Z1
+	VMULPD    Z0, Z1, Z0
+	VMOVUPD   Z0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000008, R9
+	DECQ      DI
+	JNE       strand29
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+8, DX
+	ADDQ      $+64, BX
+	SUBQ      $0x00000008, AX
+	JMP       some26
+
+done27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6485,32 +6638,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block33:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded36
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded37
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded25:
+loaded37:
 	VPMOVSXBW (DX), X8
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
 	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
@@ -6518,8 +6673,17 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
 	VCVTPH2PS X8, Y8
 	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+
+widened39:
 	VCVTPS2PD Y8, Z8
 	VPMOVSXBW 8(DX), X9
+	CMPB      276(CX), $0x00
+	JNE       e5m240
 	VPSLLW    $0x07, X9, X9
 	VPANDD    all32_3f803f80<>+0(SB), X9, X10
 	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
@@ -6527,8 +6691,17 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
 	VCVTPH2PS X9, Y9
 	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	JMP       widened41
+
+e5m240:
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+
+widened41:
 	VCVTPS2PD Y9, Z9
 	VPMOVSXBW 16(DX), X10
+	CMPB      276(CX), $0x00
+	JNE       e5m242
 	VPSLLW    $0x07, X10, X10
 	VPANDD    all32_3f803f80<>+0(SB), X10, X11
 	VPCMPEQW  all32_3f803f80<>+0(SB), X11, K1
@@ -6536,8 +6709,17 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X10
 	VCVTPH2PS X10, Y10
 	VMULPS    all32_43800000<>+0(SB), Y10, Y10
+	JMP       widened43
+
+e5m242:
+	VPSLLW    $0x08, X10, X10
+	VCVTPH2PS X10, Y10
+
+widened43:
 	VCVTPS2PD Y10, Z10
 	VPMOVSXBW 24(DX), X11
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, X11, X11
 	VPANDD    all32_3f803f80<>+0(SB), X11, X12
 	VPCMPEQW  all32_3f803f80<>+0(SB), X12, K1
@@ -6545,6 +6727,13 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X11
 	VCVTPH2PS X11, Y11
 	VMULPS    all32_43800000<>+0(SB), Y11, Y11
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, X11, X11
+	VCVTPH2PS X11, Y11
+
+widened45:
 	VCVTPS2PD Y11, Z11
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
@@ -6555,45 +6744,47 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around46
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored47
 
-around26:
+around46:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored47:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block33
 
-blocks22:
-some28:
+blocks34:
+some48:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded50
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded51
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded51:
 	VPMOVSXBW.Z (DX), K1, X8
+	CMPB        276(CX), $0x00
+	JNE         e5m252
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
 	VPCMPEQW    all32_3f803f80<>+0(SB), X9, K2
@@ -6601,18 +6792,25 @@ loaded31:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X8
 	VCVTPH2PS   X8, Y8
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
-	VCVTPS2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         widened53
 
-done29:
+e5m252:
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+
+widened53:
+	VCVTPS2PD Y8, Z8
+	VSUBPD    Z4, Z8, Z8
+	VMULPD    Z0, Z8, Z8
+	VMOVUPD   Z8, K1, (BX)
+	ADDQ      $+8, DX
+	ADDQ      $+64, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000008, AX
+	JMP       some48
+
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6628,9 +6826,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F8E4M3F16(n int, f *frame)
+// func dequantizeAVX512F8F16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -6674,6 +6872,8 @@ strand8:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
+	CMPB         276(CX), $0x00
+	JNE          e5m29
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
@@ -6681,50 +6881,59 @@ strand8:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS    Y2, Z2
 	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
+	JMP          widened10
+
+e5m29:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened10:
+	VSUBPS    Z1, Z2, Z1
+	VMULPS    Z0, Z1, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand8
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, DI
+	JMP       some5
 
 done6:
 	LEAQ (DX)(DI*1), DX
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn9:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns11
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand12:
+strand14:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
-block10:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near13
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 
-near13:
+near15:
 	VPMOVSXBW (DX), Y2
+	CMPB      276(CX), $0x00
+	JNE       e5m216
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
@@ -6732,7 +6941,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
 	VCVTPH2PS Y2, Z2
 	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	JMP       widened17
+
+e5m216:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened17:
 	VPMOVSXBW 16(DX), Y3
+	CMPB      276(CX), $0x00
+	JNE       e5m218
 	VPSLLW    $0x07, Y3, Y3
 	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
@@ -6740,7 +6958,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
 	VCVTPH2PS Y3, Z3
 	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	JMP       widened19
+
+e5m218:
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+
+widened19:
 	VPMOVSXBW 32(DX), Y4
+	CMPB      276(CX), $0x00
+	JNE       e5m220
 	VPSLLW    $0x07, Y4, Y4
 	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
@@ -6748,7 +6975,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
 	VCVTPH2PS Y4, Z4
 	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	JMP       widened21
+
+e5m220:
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+
+widened21:
 	VPMOVSXBW 48(DX), Y5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
 	VPSLLW    $0x07, Y5, Y5
 	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
@@ -6756,6 +6992,13 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
 	VCVTPH2PS Y5, Z5
 	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+
+widened23:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -6769,54 +7012,56 @@ near13:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around24
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
+	JMP       stored25
 
-around14:
+around24:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored15:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block10
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand12
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn11
 
-turns11:
-some16:
+turns13:
+some26:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done27
 	MOVQ       $-1, DI
 	BZHIQ      AX, DI, DI
 	KMOVW      DI, K1
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near18:
+near28:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand19:
+strand29:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
+	CMPB         276(CX), $0x00
+	JNE          e5m230
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
@@ -6824,27 +7069,34 @@ strand19:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS    Y2, Z2
 	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          widened31
 
-done17:
+e5m230:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened31:
+	VSUBPS    Z1, Z2, Z1
+	VMULPS    Z0, Z1, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R9
+	DECQ      DI
+	JNE       strand29
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some26
+
+done27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6873,32 +7125,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded37:
 	VPMOVSXBW (DX), Y8
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -6906,7 +7160,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened39:
 	VPMOVSXBW 16(DX), Y9
+	CMPB      276(CX), $0x00
+	JNE       e5m240
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -6914,7 +7177,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	JMP       widened41
+
+e5m240:
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+
+widened41:
 	VPMOVSXBW 32(DX), Y10
+	CMPB      276(CX), $0x00
+	JNE       e5m242
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -6922,7 +7194,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	JMP       widened43
+
+e5m242:
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+
+widened43:
 	VPMOVSXBW 48(DX), Y11
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, Y11, Y11
 	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
@@ -6930,6 +7211,13 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
 	VCVTPH2PS Y11, Z11
 	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+
+widened45:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -6943,45 +7231,47 @@ loaded25:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around46
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
+	JMP       stored47
 
-around26:
+around46:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored27:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block33
 
-blocks22:
-some28:
+blocks34:
+some48:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded51:
 	VPMOVSXBW.Z (DX), K1, Y8
+	CMPB        276(CX), $0x00
+	JNE         e5m252
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
@@ -6989,18 +7279,25 @@ loaded31:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         widened53
 
-done29:
+e5m252:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened53:
+	VSUBPS    Z4, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VCVTPS2PH $0x00, Z8, Y8
+	VMOVDQU16 Y8, K1, (BX)
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some48
+
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7016,9 +7313,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F8E4M3BF16(n int, f *frame)
+// func dequantizeAVX512F8BF16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F8BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -7067,6 +7364,8 @@ strand8:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
+	CMPB         276(CX), $0x00
+	JNE          e5m29
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y8, K2
@@ -7074,56 +7373,65 @@ strand8:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y7
 	VCVTPH2PS    Y7, Z7
 	VMULPS       all32_43800000<>+0(SB), Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
+	JMP          widened10
+
+e5m29:
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+
+widened10:
+	VSUBPS    Z6, Z7, Z6
+	VMULPS    Z5, Z6, Z5
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand8
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, DI
+	JMP       some5
 
 done6:
 	LEAQ (DX)(DI*1), DX
 	LEAQ (BX)(DI*2), BX
 
 aligned4:
-turn9:
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns11
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand12:
+strand14:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
-block10:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near13
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 
-near13:
+near15:
 	VPMOVSXBW (DX), Y7
+	CMPB      276(CX), $0x00
+	JNE       e5m216
 	VPSLLW    $0x07, Y7, Y7
 	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y8, K1
@@ -7131,7 +7439,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y7
 	VCVTPH2PS Y7, Z7
 	VMULPS    all32_43800000<>+0(SB), Z7, Z7
+	JMP       widened17
+
+e5m216:
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+
+widened17:
 	VPMOVSXBW 16(DX), Y8
+	CMPB      276(CX), $0x00
+	JNE       e5m218
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -7139,7 +7456,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	JMP       widened19
+
+e5m218:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened19:
 	VPMOVSXBW 32(DX), Y9
+	CMPB      276(CX), $0x00
+	JNE       e5m220
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -7147,7 +7473,16 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	JMP       widened21
+
+e5m220:
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+
+widened21:
 	VPMOVSXBW 48(DX), Y10
+	CMPB      276(CX), $0x00
+	JNE       e5m222
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -7155,6 +7490,13 @@ near13:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+
+widened23:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -7188,50 +7530,52 @@ near13:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around24
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
+	JMP       stored25
 
-around14:
+around24:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored15:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block10
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand12
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn11
 
-turns11:
-some16:
+turns13:
+some26:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done27
 	MOVQ       $-1, DI
 	BZHIQ      AX, DI, DI
 	KMOVW      DI, K1
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near18:
+near28:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand19:
+strand29:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 1024(R9), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
+	CMPB         276(CX), $0x00
+	JNE          e5m230
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y8, K2
@@ -7239,33 +7583,40 @@ strand19:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y7
 	VCVTPH2PS    Y7, Z7
 	VMULPS       all32_43800000<>+0(SB), Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          widened31
 
-done17:
+e5m230:
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+
+widened31:
+	VSUBPS    Z6, Z7, Z6
+	VMULPS    Z5, Z6, Z5
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R9
+	DECQ      DI
+	JNE       strand29
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some26
+
+done27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7294,32 +7645,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded36
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded37
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded25:
+loaded37:
 	VPMOVSXBW (DX), Y13
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
@@ -7327,7 +7680,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
 	VCVTPH2PS Y13, Z13
 	VMULPS    all32_43800000<>+0(SB), Z13, Z13
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y13, Y13
+	VCVTPH2PS Y13, Z13
+
+widened39:
 	VPMOVSXBW 16(DX), Y14
+	CMPB      276(CX), $0x00
+	JNE       e5m240
 	VPSLLW    $0x07, Y14, Y14
 	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
@@ -7335,7 +7697,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
 	VCVTPH2PS Y14, Z14
 	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	JMP       widened41
+
+e5m240:
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+
+widened41:
 	VPMOVSXBW 32(DX), Y15
+	CMPB      276(CX), $0x00
+	JNE       e5m242
 	VPSLLW    $0x07, Y15, Y15
 	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
@@ -7343,7 +7714,16 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
 	VCVTPH2PS Y15, Z15
 	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	JMP       widened43
+
+e5m242:
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+
+widened43:
 	VPMOVSXBW 48(DX), Y16
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, Y16, Y16
 	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
@@ -7351,6 +7731,13 @@ loaded25:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
 	VCVTPH2PS Y16, Z16
 	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+
+widened45:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -7384,41 +7771,43 @@ loaded25:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around46
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
+	JMP       stored47
 
-around26:
+around46:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored27:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block33
 
-blocks22:
-some28:
+blocks34:
+some48:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded30:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded31:
+loaded51:
 	VPMOVSXBW.Z (DX), K1, Y13
+	CMPB        276(CX), $0x00
+	JNE         e5m252
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K2
@@ -7426,1400 +7815,31 @@ loaded31:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y13
 	VCVTPH2PS   Y13, Z13
 	VMULPS      all32_43800000<>+0(SB), Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         widened53
 
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX), Y5
-	VPSLLW    $0x08, Y5, Y5
-	VCVTPH2PS Y5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(DX), Y11
-	VPSLLW    $0x08, Y11, Y11
-	VCVTPH2PS Y11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y8
-	VPSLLW      $0x08, Y8, Y8
-	VCVTPH2PS   Y8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
-TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VCVTPS2PD Y4, Z4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VCVTPS2PD Y5, Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000020
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), X8
-	VPSLLW    $0x08, X8, X8
-	VCVTPH2PS X8, Y8
-	VCVTPS2PD Y8, Z8
-	VPMOVZXBW 8(DX), X9
-	VPSLLW    $0x08, X9, X9
-	VCVTPH2PS X9, Y9
-	VCVTPS2PD Y9, Z9
-	VPMOVZXBW 16(DX), X10
-	VPSLLW    $0x08, X10, X10
-	VCVTPH2PS X10, Y10
-	VCVTPS2PD Y10, Z10
-	VPMOVZXBW 24(DX), X11
-	VPSLLW    $0x08, X11, X11
-	VCVTPH2PS X11, Y11
-	VCVTPS2PD Y11, Z11
-	VSUBPD    Z4, Z8, Z8
-	VSUBPD    Z5, Z9, Z9
-	VSUBPD    Z6, Z10, Z10
-	VSUBPD    Z7, Z11, Z11
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, X8
-	VPSLLW      $0x08, X8, X8
-	VCVTPH2PS   X8, Y8
-	VCVTPS2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX), Y5
-	VPSLLW    $0x08, Y5, Y5
-	VCVTPH2PS Y5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(DX), Y11
-	VPSLLW    $0x08, Y11, Y11
-	VCVTPH2PS Y11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y8
-	VPSLLW      $0x08, Y8, Y8
-	VCVTPH2PS   Y8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVZXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x08, Y7, Y7
-	VCVTPH2PS    Y7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y7
-	VPSLLW    $0x08, Y7, Y7
-	VCVTPH2PS Y7, Z7
-	VPMOVZXBW 16(DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 32(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 48(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VSUBPS    Z6, Z7, Z7
-	VSUBPS    Z6, Z8, Z8
-	VSUBPS    Z6, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z5, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z4, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z4, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVZXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x08, Y7, Y7
-	VCVTPH2PS    Y7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded25:
-	VPMOVZXBW (DX), Y13
+e5m252:
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
-	VPMOVZXBW 16(DX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 32(DX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VPMOVZXBW 48(DX), Y16
-	VPSLLW    $0x08, Y16, Y16
-	VCVTPH2PS Y16, Z16
+
+widened53:
 	VSUBPS    Z9, Z13, Z13
-	VSUBPS    Z10, Z14, Z14
-	VSUBPS    Z11, Z15, Z15
-	VSUBPS    Z12, Z16, Z16
 	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z13, (BX)
-	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
+	VPTESTMD  Z0, Z13, K2
+	VPADDD    Z1, Z13, Z14
+	VPADDD    Z2, Z13, K2, Z14
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 Z3, K2, Z14
+	VPSRLD    $0x10, Z14, Z13
+	VPMOVDW   Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some48
 
-around26:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y13
-	VPSLLW      $0x08, Y13, Y13
-	VCVTPH2PS   Y13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14817,9 +13837,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E4M3F32(n int, f *frame)
+// func dequantizeAVX2F8F32(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -14854,6 +13874,8 @@ block5:
 
 near8:
 	VPMOVSXBW (DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m29
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
@@ -14861,7 +13883,16 @@ near8:
 	VPOR      X3, X2, X2
 	VCVTPH2PS X2, Y2
 	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened10
+
+e5m29:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened10:
 	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m211
 	VPSLLW    $0x07, X3, X3
 	VPAND     all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
@@ -14869,22 +13900,31 @@ near8:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       widened12
 
-around9:
+e5m211:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened12:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around13
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored14
+
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored14:
 	VPMOVSXBW 16(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m215
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
@@ -14892,7 +13932,16 @@ stored10:
 	VPOR      X3, X2, X2
 	VCVTPH2PS X2, Y2
 	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened16
+
+e5m215:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened16:
 	VPMOVSXBW 24(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m217
 	VPSLLW    $0x07, X3, X3
 	VPAND     all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
@@ -14900,22 +13949,31 @@ stored10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       widened18
 
-around11:
+e5m217:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened18:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around19
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored20
+
+around19:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored20:
 	VPMOVSXBW 32(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m221
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
@@ -14923,7 +13981,16 @@ stored12:
 	VPOR      X3, X2, X2
 	VCVTPH2PS X2, Y2
 	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened22
+
+e5m221:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened22:
 	VPMOVSXBW 40(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m223
 	VPSLLW    $0x07, X3, X3
 	VPAND     all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
@@ -14931,22 +13998,31 @@ stored12:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       widened24
 
-around13:
+e5m223:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened24:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around25
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored26
+
+around25:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored26:
 	VPMOVSXBW 48(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m227
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
@@ -14954,7 +14030,16 @@ stored14:
 	VPOR      X3, X2, X2
 	VCVTPH2PS X2, Y2
 	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened28
+
+e5m227:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened28:
 	VPMOVSXBW 56(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m229
 	VPSLLW    $0x07, X3, X3
 	VPAND     all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
@@ -14962,21 +14047,28 @@ stored14:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       widened30
 
-around15:
+e5m229:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened30:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around31
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored32
+
+around31:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -14992,22 +14084,24 @@ stored16:
 	JMP  turn4
 
 turns6:
-some17:
+some33:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done34
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near35
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near35:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand36:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
+	CMPB         276(CX), $0x00
+	JNE          e5m237
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
@@ -15015,36 +14109,52 @@ strand20:
 	VPOR         X3, X2, X2
 	VCVTPH2PS    X2, Y2
 	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          widened38
 
-around21:
+e5m237:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened38:
+	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m239
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened40
+
+e5m239:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened40:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y1
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y1, Y0
+	CMPB    76(CX), $0x00
+	JNE     around41
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored42
+
+around41:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored42:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15052,9 +14162,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some33
 
-done18:
+done34:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15079,28 +14189,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded47
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded48
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded48:
 	VPMOVSXBW (DX), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m249
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -15108,7 +14220,16 @@ loaded28:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened50
+
+e5m249:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened50:
 	VPMOVSXBW 8(DX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m251
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -15116,29 +14237,36 @@ loaded28:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       widened52
 
-around29:
+e5m251:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened52:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around53
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored54
+
+around53:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored54:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block44
 
-blocks25:
+blocks45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15154,9 +14282,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E4M3F64(n int, f *frame)
+// func dequantizeAVX2F8F64(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -15192,6 +14320,8 @@ block5:
 near8:
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
+	CMPB      276(CX), $0x00
+	JNE       e5m29
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
@@ -15199,9 +14329,18 @@ near8:
 	VPOR      X3, X2, X2
 	VCVTPH2PS X2, X2
 	VMULPS    all32_43800000<>+0(SB), X2, X2
+	JMP       widened10
+
+e5m29:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+
+widened10:
 	VCVTPS2PD X2, Y2
 	VMOVD     4(DX), X3
 	VPMOVSXBW X3, X3
+	CMPB      276(CX), $0x00
+	JNE       e5m211
 	VPSLLW    $0x07, X3, X3
 	VPAND     all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
@@ -15209,22 +14348,29 @@ near8:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, X3
 	VMULPS    all32_43800000<>+0(SB), X3, X3
+	JMP       widened12
+
+e5m211:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+
+widened12:
 	VCVTPS2PD X3, Y3
 	VSUBPD    Y1, Y2, Y2
 	VSUBPD    Y1, Y3, Y3
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored14:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -15264,29 +14410,31 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded19
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded20
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded20:
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
+	CMPB      276(CX), $0x00
+	JNE       e5m221
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -15294,9 +14442,18 @@ loaded16:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, X4
 	VMULPS    all32_43800000<>+0(SB), X4, X4
+	JMP       widened22
+
+e5m221:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+
+widened22:
 	VCVTPS2PD X4, Y4
 	VMOVD     4(DX), X5
 	VPMOVSXBW X5, X5
+	CMPB      276(CX), $0x00
+	JNE       e5m223
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -15304,1246 +14461,37 @@ loaded16:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       widened24
 
-around17:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored18:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  block12
-
-blocks13:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E4M3F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored10:
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored12:
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored14:
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-
-stored10:
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, 32(BX)
-
-stored12:
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 64(BX)
-
-stored14:
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 96(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y0, (BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ Y0, (BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, (BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E5M2F32(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored10:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored12:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored14:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
-	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E5M2F64(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored10:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block12:
-	CMPQ       AX, $0x00000008
-	JLT        blocks13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-
-near14:
-	CMPB    72(CX), $0x00
-	JEQ     loaded15
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded15:
-	CMPB    73(CX), $0x00
-	JEQ     loaded16
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded16:
-	VMOVD     (DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVZXBW X5, X5
+e5m223:
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, X5
+
+widened24:
 	VCVTPS2PD X5, Y5
 	VSUBPD    Y2, Y4, Y4
 	VSUBPD    Y3, Y5, Y5
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around25
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored26
 
-around17:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored26:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block16
 
-blocks13:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16559,9 +14507,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E5M2F16(n int, f *frame)
+// func dequantizeAVX2F8F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -16595,58 +14543,40 @@ block5:
 	PREFETCHT1 (DX)(R11*1)
 
 near8:
-	VPMOVZXBW (DX), X2
+	VPMOVSXBW (DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m29
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened10
+
+e5m29:
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
+
+widened10:
+	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m211
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened12
+
+e5m211:
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored10
 
-around9:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored10:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored12:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
+widened12:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -16655,21 +14585,49 @@ stored12:
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
 	JNE       around13
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
 	JMP       stored14
 
 around13:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
 stored14:
-	VPMOVZXBW 48(DX), X2
+	VPMOVSXBW 16(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m215
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened16
+
+e5m215:
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
+
+widened16:
+	VPMOVSXBW 24(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m217
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened18
+
+e5m217:
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+
+widened18:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -16677,16 +14635,118 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around19
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored20:
+	VPMOVSXBW 32(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m221
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened22
+
+e5m221:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened22:
+	VPMOVSXBW 40(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m223
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened24
+
+e5m223:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened24:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored26:
+	VPMOVSXBW 48(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m227
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened28
+
+e5m227:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened28:
+	VPMOVSXBW 56(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m229
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened30
+
+e5m229:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened30:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around31
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored32
 
-around15:
+around31:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -16702,51 +14762,79 @@ stored16:
 	JMP  turn4
 
 turns6:
-some17:
+some33:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done34
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near35
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near35:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand36:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
+	VPMOVSXBW    (DX), X2
+	CMPB         276(CX), $0x00
+	JNE          e5m237
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
 	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
-	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	JMP          widened38
 
-around21:
+e5m237:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened38:
+	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m239
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened40
+
+e5m239:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened40:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y1, Y0
+	VCVTPS2PH $0x00, Y2, X1
+	VCVTPS2PH $0x00, Y0, X0
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   X1, (BX)
+	VMOVDQU   X0, 16(BX)
+	JMP       stored42
+
+around41:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored42:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16754,9 +14842,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some33
 
-done18:
+done34:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16781,33 +14869,61 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded47
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded48
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
-	VPMOVZXBW (DX), X4
+loaded48:
+	VPMOVSXBW (DX), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m249
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened50
+
+e5m249:
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
+
+widened50:
+	VPMOVSXBW 8(DX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m251
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened52
+
+e5m251:
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
+
+widened52:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -16815,24 +14931,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around53
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored54
 
-around29:
+around53:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored54:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block44
 
-blocks25:
+blocks45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16848,9 +14964,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E5M2BF16(n int, f *frame)
+// func dequantizeAVX2F8BF16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -16884,82 +15000,40 @@ block5:
 	PREFETCHT1 (DX)(R11*1)
 
 near8:
-	VPMOVZXBW (DX), X2
+	VPMOVSXBW (DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m29
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened10
+
+e5m29:
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
+
+widened10:
+	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m211
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened12
+
+e5m211:
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	JMP       stored10
 
-around9:
-	VMOVNTDQ Y2, (BX)
-
-stored10:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, 32(BX)
-
-stored12:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
+widened12:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -16982,19 +15056,47 @@ stored12:
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
 	JNE       around13
-	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y2, (BX)
 	JMP       stored14
 
 around13:
-	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y2, (BX)
 
 stored14:
-	VPMOVZXBW 48(DX), X2
+	VPMOVSXBW 16(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m215
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened16
+
+e5m215:
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
+
+widened16:
+	VPMOVSXBW 24(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m217
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened18
+
+e5m217:
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+
+widened18:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -17016,14 +15118,140 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JNE       around19
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored20
 
-around15:
+around19:
+	VMOVNTDQ Y2, 32(BX)
+
+stored20:
+	VPMOVSXBW 32(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m221
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened22
+
+e5m221:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened22:
+	VPMOVSXBW 40(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m223
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened24
+
+e5m223:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened24:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Y2, 64(BX)
+
+stored26:
+	VPMOVSXBW 48(DX), X2
+	CMPB      276(CX), $0x00
+	JNE       e5m227
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	JMP       widened28
+
+e5m227:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened28:
+	VPMOVSXBW 56(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m229
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened30
+
+e5m229:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened30:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored32
+
+around31:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -17039,63 +15267,91 @@ stored16:
 	JMP  turn4
 
 turns6:
-some17:
+some33:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done34
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near35
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near35:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand36:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
+	VPMOVSXBW    (DX), X2
+	CMPB         276(CX), $0x00
+	JNE          e5m237
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
 	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
-	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	JMP          widened38
 
-around21:
+e5m237:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+
+widened38:
+	VPMOVSXBW 8(DX), X3
+	CMPB      276(CX), $0x00
+	JNE       e5m239
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       widened40
+
+e5m239:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened40:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   Y0, (BX)
+	JMP       stored42
+
+around41:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored42:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17103,9 +15359,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some33
 
-done18:
+done34:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17130,33 +15386,61 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded47
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded48
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
-	VPMOVZXBW (DX), X4
+loaded48:
+	VPMOVSXBW (DX), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m249
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened50
+
+e5m249:
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
+
+widened50:
+	VPMOVSXBW 8(DX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m251
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened52
+
+e5m251:
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
+
+widened52:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -17178,22 +15462,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around53
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored54
 
-around29:
+around53:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored54:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block44
 
-blocks25:
+blocks45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -10,29 +10,29 @@ var dequantizeBackwardKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32I32F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32F8E4M3F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32F8E5M2F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32F8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32F8F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64I8F64},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64I8F64},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64I32F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64F8E4M3F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64F8E5M2F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64F8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64F8F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16I8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16I8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16I16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16I16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16I32F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16F8E4M3F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16F8E5M2F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16F8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16F8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I16BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I16BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I32BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16F8E4M3BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16F8E5M2BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16F8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512BF16F8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F32F32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 1, 64, false, false, false, dequantizeBackwardAVX512F16F16F16},
@@ -42,29 +42,29 @@ var dequantizeBackwardKernels = kernels{
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32I32F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32F8E4M3F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32F8E5M2F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32F8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32F8F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64I8F64},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64I8F64},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64I32F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64F8E4M3F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64F8E5M2F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64F8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64F8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16I8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16I8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16I16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16I16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16I32F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16F8E4M3F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16F8E5M2F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16F8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16F8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I32BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16F8E4M3BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16F8E5M2BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16F8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2BF16F8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F32F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 8, 64, false, false, false, dequantizeBackwardAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 16, 64, false, false, false, dequantizeBackwardAVX2F16F16F16},
@@ -98,23 +98,14 @@ func dequantizeBackwardAVX512F32I16F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F32I32F32(n int, f *frame)
 
-// dequantizeBackwardAVX512F32F8E4M3F32 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512F32F8F32 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F32F8E4M3F32(n int, f *frame)
-
-// dequantizeBackwardAVX512F32F8E5M2F32 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512F32F8E5M2F32(n int, f *frame)
+func dequantizeBackwardAVX512F32F8F32(n int, f *frame)
 
 // dequantizeBackwardAVX512F64I8F64 is, for i from 0 to n-1:
 //
@@ -143,23 +134,14 @@ func dequantizeBackwardAVX512F64I16F64(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F64I32F64(n int, f *frame)
 
-// dequantizeBackwardAVX512F64F8E4M3F64 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512F64F8F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F64F8E4M3F64(n int, f *frame)
-
-// dequantizeBackwardAVX512F64F8E5M2F64 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512F64F8E5M2F64(n int, f *frame)
+func dequantizeBackwardAVX512F64F8F64(n int, f *frame)
 
 // dequantizeBackwardAVX512F16I8F16 is, for i from 0 to n-1:
 //
@@ -188,23 +170,14 @@ func dequantizeBackwardAVX512F16I16F16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F16I32F16(n int, f *frame)
 
-// dequantizeBackwardAVX512F16F8E4M3F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512F16F8F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F16F8E4M3F16(n int, f *frame)
-
-// dequantizeBackwardAVX512F16F8E5M2F16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512F16F8E5M2F16(n int, f *frame)
+func dequantizeBackwardAVX512F16F8F16(n int, f *frame)
 
 // dequantizeBackwardAVX512BF16I8BF16 is, for i from 0 to n-1:
 //
@@ -233,23 +206,14 @@ func dequantizeBackwardAVX512BF16I16BF16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512BF16I32BF16(n int, f *frame)
 
-// dequantizeBackwardAVX512BF16F8E4M3BF16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512BF16F8BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512BF16F8E4M3BF16(n int, f *frame)
-
-// dequantizeBackwardAVX512BF16F8E5M2BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512BF16F8E5M2BF16(n int, f *frame)
+func dequantizeBackwardAVX512BF16F8BF16(n int, f *frame)
 
 // dequantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
 //
@@ -314,23 +278,14 @@ func dequantizeBackwardAVX2F32I16F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F32I32F32(n int, f *frame)
 
-// dequantizeBackwardAVX2F32F8E4M3F32 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2F32F8F32 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F32F8E4M3F32(n int, f *frame)
-
-// dequantizeBackwardAVX2F32F8E5M2F32 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2F32F8E5M2F32(n int, f *frame)
+func dequantizeBackwardAVX2F32F8F32(n int, f *frame)
 
 // dequantizeBackwardAVX2F64I8F64 is, for i from 0 to n-1:
 //
@@ -359,23 +314,14 @@ func dequantizeBackwardAVX2F64I16F64(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F64I32F64(n int, f *frame)
 
-// dequantizeBackwardAVX2F64F8E4M3F64 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2F64F8F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F64F8E4M3F64(n int, f *frame)
-
-// dequantizeBackwardAVX2F64F8E5M2F64 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2F64F8E5M2F64(n int, f *frame)
+func dequantizeBackwardAVX2F64F8F64(n int, f *frame)
 
 // dequantizeBackwardAVX2F16I8F16 is, for i from 0 to n-1:
 //
@@ -404,23 +350,14 @@ func dequantizeBackwardAVX2F16I16F16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F16I32F16(n int, f *frame)
 
-// dequantizeBackwardAVX2F16F8E4M3F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2F16F8F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F16F8E4M3F16(n int, f *frame)
-
-// dequantizeBackwardAVX2F16F8E5M2F16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2F16F8E5M2F16(n int, f *frame)
+func dequantizeBackwardAVX2F16F8F16(n int, f *frame)
 
 // dequantizeBackwardAVX2BF16I8BF16 is, for i from 0 to n-1:
 //
@@ -449,23 +386,14 @@ func dequantizeBackwardAVX2BF16I16BF16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2BF16I32BF16(n int, f *frame)
 
-// dequantizeBackwardAVX2BF16F8E4M3BF16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2BF16F8BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2BF16F8E4M3BF16(n int, f *frame)
-
-// dequantizeBackwardAVX2BF16F8E5M2BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2BF16F8E5M2BF16(n int, f *frame)
+func dequantizeBackwardAVX2BF16F8BF16(n int, f *frame)
 
 // dequantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //

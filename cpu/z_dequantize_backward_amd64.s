@@ -1592,9 +1592,9 @@ done33:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F32F8E4M3F32(n int, f *frame)
+// func dequantizeBackwardAVX512F32F8F32(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512F32F8E4M3F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX512F32F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -1649,6 +1649,8 @@ near8:
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	VPMOVSXBW (BX), Y14
+	CMPB      276(CX), $0x00
+	JNE       e5m29
 	VPSLLW    $0x07, Y14, Y14
 	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
@@ -1656,7 +1658,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
 	VCVTPH2PS Y14, Z14
 	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	JMP       widened10
+
+e5m29:
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+
+widened10:
 	VPMOVSXBW 16(BX), Y15
+	CMPB      276(CX), $0x00
+	JNE       e5m211
 	VPSLLW    $0x07, Y15, Y15
 	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
@@ -1664,7 +1675,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
 	VCVTPH2PS Y15, Z15
 	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	JMP       widened12
+
+e5m211:
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+
+widened12:
 	VPMOVSXBW 32(BX), Y16
+	CMPB      276(CX), $0x00
+	JNE       e5m213
 	VPSLLW    $0x07, Y16, Y16
 	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
@@ -1672,7 +1692,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
 	VCVTPH2PS Y16, Z16
 	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	JMP       widened14
+
+e5m213:
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+
+widened14:
 	VPMOVSXBW 48(BX), Y17
+	CMPB      276(CX), $0x00
+	JNE       e5m215
 	VPSLLW    $0x07, Y17, Y17
 	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
@@ -1680,6 +1709,13 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
 	VCVTPH2PS Y17, Z17
 	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	JMP       widened16
+
+e5m215:
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+
+widened16:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1701,20 +1737,20 @@ near8:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around17
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored10
+	JMP       stored18
 
-around9:
+around17:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored10:
+stored18:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
@@ -1741,27 +1777,29 @@ stored10:
 	JMP     turn4
 
 turns6:
-some11:
+some19:
 	TESTQ      AX, AX
-	JLE        done12
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near13:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand14:
+strand22:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VPMOVSXBW.Z  (BX), K1, Y3
+	CMPB         276(CX), $0x00
+	JNE          e5m223
 	VPSLLW       $0x07, Y3, Y3
 	VPANDD       all32_3f803f80<>+0(SB), Y3, Y4
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y4, K2
@@ -1769,40 +1807,47 @@ strand14:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y3
 	VCVTPH2PS    Y3, Z3
 	VMULPS       all32_43800000<>+0(SB), Z3, Z3
-	VSUBPS       Z1, Z3, Z1
-	VMULPS       Z1, Z2, Z1
-	VMOVUPS.Z    (R9), K1, Z3
-	VADDPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z1
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (R10)
-	VMULPS       Z0, Z2, Z0
-	VMOVUPS      Z0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+64, DX
-	ADDQ         $+16, BX
-	ADDQ         $+64, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          widened24
 
-done12:
+e5m223:
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+
+widened24:
+	VSUBPS    Z1, Z3, Z1
+	VMULPS    Z1, Z2, Z1
+	VMOVUPS.Z (R9), K1, Z3
+	VADDPS    Z1, Z3, Z1
+	VMOVUPS   Z1, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z1
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (R10)
+	VMULPS    Z0, Z2, Z0
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000004, R12
+	DECQ      R8
+	JNE       strand22
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+64, DX
+	ADDQ      $+16, BX
+	ADDQ      $+64, SI
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some19
+
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1831,9 +1876,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide16
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest15
+	JLT          rest25
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1843,40 +1888,42 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block17:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded20:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded31
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded21:
+loaded31:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	VPMOVSXBW (BX), Y20
+	CMPB      276(CX), $0x00
+	JNE       e5m232
 	VPSLLW    $0x07, Y20, Y20
 	VPANDD    all32_3f803f80<>+0(SB), Y20, Y21
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y21, K1
@@ -1884,7 +1931,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y20
 	VCVTPH2PS Y20, Z20
 	VMULPS    all32_43800000<>+0(SB), Z20, Z20
+	JMP       widened33
+
+e5m232:
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+
+widened33:
 	VPMOVSXBW 16(BX), Y21
+	CMPB      276(CX), $0x00
+	JNE       e5m234
 	VPSLLW    $0x07, Y21, Y21
 	VPANDD    all32_3f803f80<>+0(SB), Y21, Y22
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y22, K1
@@ -1892,7 +1948,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y21
 	VCVTPH2PS Y21, Z21
 	VMULPS    all32_43800000<>+0(SB), Z21, Z21
+	JMP       widened35
+
+e5m234:
+	VPSLLW    $0x08, Y21, Y21
+	VCVTPH2PS Y21, Z21
+
+widened35:
 	VPMOVSXBW 32(BX), Y22
+	CMPB      276(CX), $0x00
+	JNE       e5m236
 	VPSLLW    $0x07, Y22, Y22
 	VPANDD    all32_3f803f80<>+0(SB), Y22, Y23
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y23, K1
@@ -1900,7 +1965,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y22
 	VCVTPH2PS Y22, Z22
 	VMULPS    all32_43800000<>+0(SB), Z22, Z22
+	JMP       widened37
+
+e5m236:
+	VPSLLW    $0x08, Y22, Y22
+	VCVTPH2PS Y22, Z22
+
+widened37:
 	VPMOVSXBW 48(BX), Y23
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y23, Y23
 	VPANDD    all32_3f803f80<>+0(SB), Y23, Y24
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y24, K1
@@ -1908,6 +1982,13 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y23
 	VCVTPH2PS Y23, Z23
 	VMULPS    all32_43800000<>+0(SB), Z23, Z23
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y23, Y23
+	VCVTPH2PS Y23, Z23
+
+widened39:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1929,29 +2010,29 @@ loaded21:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around40
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored23
+	JMP       stored41
 
-around22:
+around40:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored23:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block27
 
-blocks18:
+blocks28:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1960,43 +2041,45 @@ blocks18:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest15
+	JMP     rest25
 
-wide16:
-block24:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near26:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded45
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded27:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded46
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded28:
+loaded46:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	VPMOVSXBW (BX), Y12
+	CMPB      276(CX), $0x00
+	JNE       e5m247
 	VPSLLW    $0x07, Y12, Y12
 	VPANDD    all32_3f803f80<>+0(SB), Y12, Y13
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y13, K1
@@ -2004,7 +2087,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y12
 	VCVTPH2PS Y12, Z12
 	VMULPS    all32_43800000<>+0(SB), Z12, Z12
+	JMP       widened48
+
+e5m247:
+	VPSLLW    $0x08, Y12, Y12
+	VCVTPH2PS Y12, Z12
+
+widened48:
 	VPMOVSXBW 16(BX), Y13
+	CMPB      276(CX), $0x00
+	JNE       e5m249
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
@@ -2012,7 +2104,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
 	VCVTPH2PS Y13, Z13
 	VMULPS    all32_43800000<>+0(SB), Z13, Z13
+	JMP       widened50
+
+e5m249:
+	VPSLLW    $0x08, Y13, Y13
+	VCVTPH2PS Y13, Z13
+
+widened50:
 	VPMOVSXBW 32(BX), Y14
+	CMPB      276(CX), $0x00
+	JNE       e5m251
 	VPSLLW    $0x07, Y14, Y14
 	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
@@ -2020,7 +2121,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
 	VCVTPH2PS Y14, Z14
 	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	JMP       widened52
+
+e5m251:
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+
+widened52:
 	VPMOVSXBW 48(BX), Y15
+	CMPB      276(CX), $0x00
+	JNE       e5m253
 	VPSLLW    $0x07, Y15, Y15
 	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
@@ -2028,6 +2138,13 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
 	VCVTPH2PS Y15, Z15
 	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	JMP       widened54
+
+e5m253:
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+
+widened54:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -2065,54 +2182,56 @@ loaded28:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around55
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored30
+	JMP       stored56
 
-around29:
+around55:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored30:
+stored56:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay31
+	JEQ  stay57
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay31:
+stay57:
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block42
 
-blocks25:
-rest15:
-some32:
+blocks43:
+rest25:
+some58:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done59
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded60
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded34:
+loaded60:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded61
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded35:
+loaded61:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
+	CMPB        276(CX), $0x00
+	JNE         e5m262
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
@@ -2120,27 +2239,34 @@ loaded35:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS      Z4, Z2, Z2
-	VMULPS      Z2, Z1, Z2
-	VMOVUPS.Z   (R9), K1, Z3
-	VADDPS      Z2, Z3, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z2
-	VADDPS      Z1, Z2, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $+64, DX
-	ADDQ        $+16, BX
-	ADDQ        $+64, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
+	JMP         widened63
 
-done33:
+e5m262:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+
+widened63:
+	VSUBPS    Z4, Z2, Z2
+	VMULPS    Z2, Z1, Z2
+	VMOVUPS.Z (R9), K1, Z3
+	VADDPS    Z2, Z3, Z2
+	VMOVUPS   Z2, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z2
+	VADDPS    Z1, Z2, Z2
+	VMOVUPS   Z2, K1, (R10)
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+16, BX
+	ADDQ      $+64, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some58
+
+done59:
 	VZEROUPPER
 	RET
 
@@ -2215,488 +2341,6 @@ DATA all32_43800000<>+52(SB)/4, $0x43800000
 DATA all32_43800000<>+56(SB)/4, $0x43800000
 DATA all32_43800000<>+60(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
-
-// func dequantizeBackwardAVX512F32F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512F32F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	VMOVUPS   (DX), Z10
-	VMOVUPS   64(DX), Z11
-	VMOVUPS   128(DX), Z12
-	VMOVUPS   192(DX), Z13
-	VPMOVZXBW (BX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 16(BX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VPMOVZXBW 32(BX), Y16
-	VPSLLW    $0x08, Y16, Y16
-	VCVTPH2PS Y16, Z16
-	VPMOVZXBW 48(BX), Y17
-	VPSLLW    $0x08, Y17, Y17
-	VCVTPH2PS Y17, Z17
-	VSUBPS    Z1, Z14, Z14
-	VSUBPS    Z1, Z15, Z15
-	VSUBPS    Z1, Z16, Z16
-	VSUBPS    Z1, Z17, Z17
-	VMULPS    Z14, Z10, Z14
-	VMULPS    Z15, Z11, Z15
-	VMULPS    Z16, Z12, Z16
-	VMULPS    Z17, Z13, Z17
-	VADDPS    Z14, Z2, Z2
-	VADDPS    Z15, Z3, Z3
-	VADDPS    Z16, Z4, Z4
-	VADDPS    Z17, Z5, Z5
-	VADDPS    Z10, Z6, Z6
-	VADDPS    Z11, Z7, Z7
-	VADDPS    Z12, Z8, Z8
-	VADDPS    Z13, Z9, Z9
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z11, Z11
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z13, Z13
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z10, (SI)
-	VMOVDQU64 Z11, 64(SI)
-	VMOVDQU64 Z12, 128(SI)
-	VMOVDQU64 Z13, 192(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z10, (SI)
-	VMOVNTDQ Z11, 64(SI)
-	VMOVNTDQ Z12, 128(SI)
-	VMOVNTDQ Z13, 192(SI)
-
-stored10:
-	ADDQ    $+256, DX
-	ADDQ    $+64, BX
-	ADDQ    $+256, SI
-	SUBQ    $0x00000040, R8
-	JNE     block5
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    136(CX), DX
-	ADDQ    168(CX), BX
-	ADDQ    200(CX), SI
-	ADDQ    $0x00000004, R13
-	DECQ    R12
-	JNE     strand7
-	SUBQ    144(CX), DX
-	SUBQ    176(CX), BX
-	SUBQ    208(CX), SI
-	SUBQ    104(CX), AX
-	JMP     turn4
-
-turns6:
-some11:
-	TESTQ      AX, AX
-	JLE        done12
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near13
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near13:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand14:
-	VBROADCASTSS (R12), Z0
-	VBROADCASTSS 1024(R12), Z1
-	VMOVUPS.Z    (DX), K1, Z2
-	VPMOVZXBW.Z  (BX), K1, Y3
-	VPSLLW       $0x08, Y3, Y3
-	VCVTPH2PS    Y3, Z3
-	VSUBPS       Z1, Z3, Z1
-	VMULPS       Z1, Z2, Z1
-	VMOVUPS.Z    (R9), K1, Z3
-	VADDPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z1
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (R10)
-	VMULPS       Z0, Z2, Z0
-	VMOVUPS      Z0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+64, DX
-	ADDQ         $+16, BX
-	ADDQ         $+64, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
-
-done12:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
-	CMPB         74(CX), $0x00
-	JNE          wide16
-	CMPQ         AX, $0x00000040
-	JLT          rest15
-	VMOVUPS      (R9), Z8
-	VMOVUPS      64(R9), Z9
-	VMOVUPS      128(R9), Z10
-	VMOVUPS      192(R9), Z11
-	VMOVUPS      (R10), Z12
-	VMOVUPS      64(R10), Z13
-	VMOVUPS      128(R10), Z14
-	VMOVUPS      192(R10), Z15
-
-block17:
-	CMPQ       AX, $0x00000040
-	JLT        blocks18
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near19:
-	CMPB    72(CX), $0x00
-	JEQ     loaded20
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded20:
-	CMPB    73(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded21:
-	VMOVUPS   (DX), Z16
-	VMOVUPS   64(DX), Z17
-	VMOVUPS   128(DX), Z18
-	VMOVUPS   192(DX), Z19
-	VPMOVZXBW (BX), Y20
-	VPSLLW    $0x08, Y20, Y20
-	VCVTPH2PS Y20, Z20
-	VPMOVZXBW 16(BX), Y21
-	VPSLLW    $0x08, Y21, Y21
-	VCVTPH2PS Y21, Z21
-	VPMOVZXBW 32(BX), Y22
-	VPSLLW    $0x08, Y22, Y22
-	VCVTPH2PS Y22, Z22
-	VPMOVZXBW 48(BX), Y23
-	VPSLLW    $0x08, Y23, Y23
-	VCVTPH2PS Y23, Z23
-	VSUBPS    Z4, Z20, Z20
-	VSUBPS    Z5, Z21, Z21
-	VSUBPS    Z6, Z22, Z22
-	VSUBPS    Z7, Z23, Z23
-	VMULPS    Z20, Z16, Z20
-	VMULPS    Z21, Z17, Z21
-	VMULPS    Z22, Z18, Z22
-	VMULPS    Z23, Z19, Z23
-	VADDPS    Z20, Z8, Z8
-	VADDPS    Z21, Z9, Z9
-	VADDPS    Z22, Z10, Z10
-	VADDPS    Z23, Z11, Z11
-	VADDPS    Z16, Z12, Z12
-	VADDPS    Z17, Z13, Z13
-	VADDPS    Z18, Z14, Z14
-	VADDPS    Z19, Z15, Z15
-	VMULPS    Z0, Z16, Z16
-	VMULPS    Z1, Z17, Z17
-	VMULPS    Z2, Z18, Z18
-	VMULPS    Z3, Z19, Z19
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU64 Z16, (SI)
-	VMOVDQU64 Z17, 64(SI)
-	VMOVDQU64 Z18, 128(SI)
-	VMOVDQU64 Z19, 192(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Z16, (SI)
-	VMOVNTDQ Z17, 64(SI)
-	VMOVNTDQ Z18, 128(SI)
-	VMOVNTDQ Z19, 192(SI)
-
-stored23:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block17
-
-blocks18:
-	VMOVUPS Z8, (R9)
-	VMOVUPS Z9, 64(R9)
-	VMOVUPS Z10, 128(R9)
-	VMOVUPS Z11, 192(R9)
-	VMOVUPS Z12, (R10)
-	VMOVUPS Z13, 64(R10)
-	VMOVUPS Z14, 128(R10)
-	VMOVUPS Z15, 192(R10)
-	JMP     rest15
-
-wide16:
-block24:
-	CMPQ       AX, $0x00000040
-	JLT        blocks25
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded28:
-	VMOVUPS   (DX), Z8
-	VMOVUPS   64(DX), Z9
-	VMOVUPS   128(DX), Z10
-	VMOVUPS   192(DX), Z11
-	VPMOVZXBW (BX), Y12
-	VPSLLW    $0x08, Y12, Y12
-	VCVTPH2PS Y12, Z12
-	VPMOVZXBW 16(BX), Y13
-	VPSLLW    $0x08, Y13, Y13
-	VCVTPH2PS Y13, Z13
-	VPMOVZXBW 32(BX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 48(BX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VSUBPS    Z4, Z12, Z12
-	VSUBPS    Z5, Z13, Z13
-	VSUBPS    Z6, Z14, Z14
-	VSUBPS    Z7, Z15, Z15
-	VMULPS    Z12, Z8, Z12
-	VMULPS    Z13, Z9, Z13
-	VMULPS    Z14, Z10, Z14
-	VMULPS    Z15, Z11, Z15
-	VMOVUPS   (R9), Z16
-	VMOVUPS   64(R9), Z17
-	VMOVUPS   128(R9), Z18
-	VMOVUPS   192(R9), Z19
-	VADDPS    Z12, Z16, Z12
-	VADDPS    Z13, Z17, Z13
-	VADDPS    Z14, Z18, Z14
-	VADDPS    Z15, Z19, Z15
-	VMOVUPS   Z12, (R9)
-	VMOVUPS   Z13, 64(R9)
-	VMOVUPS   Z14, 128(R9)
-	VMOVUPS   Z15, 192(R9)
-	VMOVUPS   (R10), Z12
-	VMOVUPS   64(R10), Z13
-	VMOVUPS   128(R10), Z14
-	VMOVUPS   192(R10), Z15
-	VADDPS    Z8, Z12, Z12
-	VADDPS    Z9, Z13, Z13
-	VADDPS    Z10, Z14, Z14
-	VADDPS    Z11, Z15, Z15
-	VMOVUPS   Z12, (R10)
-	VMOVUPS   Z13, 64(R10)
-	VMOVUPS   Z14, 128(R10)
-	VMOVUPS   Z15, 192(R10)
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
-
-stored30:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay31
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay31:
-	SUBQ $0x00000040, AX
-	JMP  block24
-
-blocks25:
-rest15:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded35:
-	VMOVUPS.Z   (DX), K1, Z1
-	VPMOVZXBW.Z (BX), K1, Y2
-	VPSLLW      $0x08, Y2, Y2
-	VCVTPH2PS   Y2, Z2
-	VSUBPS      Z4, Z2, Z2
-	VMULPS      Z2, Z1, Z2
-	VMOVUPS.Z   (R9), K1, Z3
-	VADDPS      Z2, Z3, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z2
-	VADDPS      Z1, Z2, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $+64, DX
-	ADDQ        $+16, BX
-	ADDQ        $+64, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
-
-done33:
-	VZEROUPPER
-	RET
 
 // func dequantizeBackwardAVX512F64I8F64(n int, f *frame)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
@@ -3857,9 +3501,9 @@ done27:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F64F8E4M3F64(n int, f *frame)
+// func dequantizeBackwardAVX512F64F8F64(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
-TEXT ·dequantizeBackwardAVX512F64F8E4M3F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX512F64F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -3913,6 +3557,8 @@ group9:
 	VMOVUPD   128(DX)(R14*8), Z4
 	VMOVUPD   192(DX)(R14*8), Z5
 	VPMOVSXBW (BX)(R14*1), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m210
 	VPSLLW    $0x07, X6, X6
 	VPANDD    all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, K1
@@ -3920,8 +3566,17 @@ group9:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened11
+
+e5m210:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened11:
 	VCVTPS2PD Y6, Z6
 	VPMOVSXBW 8(BX)(R14*1), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m212
 	VPSLLW    $0x07, X7, X7
 	VPANDD    all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, K1
@@ -3929,8 +3584,17 @@ group9:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	JMP       widened13
+
+e5m212:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened13:
 	VCVTPS2PD Y7, Z7
 	VPMOVSXBW 16(BX)(R14*1), X8
+	CMPB      276(CX), $0x00
+	JNE       e5m214
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
 	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
@@ -3938,8 +3602,17 @@ group9:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
 	VCVTPH2PS X8, Y8
 	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	JMP       widened15
+
+e5m214:
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+
+widened15:
 	VCVTPS2PD Y8, Z8
 	VPMOVSXBW 24(BX)(R14*1), X9
+	CMPB      276(CX), $0x00
+	JNE       e5m216
 	VPSLLW    $0x07, X9, X9
 	VPANDD    all32_3f803f80<>+0(SB), X9, X10
 	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
@@ -3947,6 +3620,13 @@ group9:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
 	VCVTPH2PS X9, Y9
 	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	JMP       widened17
+
+e5m216:
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+
+widened17:
 	VCVTPS2PD Y9, Z9
 	VSUBPD    Z1, Z6, Z6
 	VSUBPD    Z1, Z7, Z7
@@ -3985,20 +3665,20 @@ group9:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around18
 	VMOVDQU64 Z2, (SI)(R14*8)
 	VMOVDQU64 Z3, 64(SI)(R14*8)
 	VMOVDQU64 Z4, 128(SI)(R14*8)
 	VMOVDQU64 Z5, 192(SI)(R14*8)
-	JMP       stored11
+	JMP       stored19
 
-around10:
+around18:
 	VMOVNTDQ Z2, (SI)(R14*8)
 	VMOVNTDQ Z3, 64(SI)(R14*8)
 	VMOVNTDQ Z4, 128(SI)(R14*8)
 	VMOVNTDQ Z5, 192(SI)(R14*8)
 
-stored11:
+stored19:
 	ADDQ $0x00000020, R14
 	CMPQ R14, $0x00000040
 	JNE  group9
@@ -4020,27 +3700,29 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some20:
 	TESTQ      AX, AX
-	JLE        done13
+	JLE        done21
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near22
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near14:
+near22:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand15:
+strand23:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
 	VPMOVSXBW.Z  (BX), K1, X3
+	CMPB         276(CX), $0x00
+	JNE          e5m224
 	VPSLLW       $0x07, X3, X3
 	VPANDD       all32_3f803f80<>+0(SB), X3, X4
 	VPCMPEQW     all32_3f803f80<>+0(SB), X4, K2
@@ -4048,41 +3730,48 @@ strand15:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VCVTPS2PD    Y3, Z3
-	VSUBPD       Z1, Z3, Z1
-	VMULPD       Z1, Z2, Z1
-	VMOVUPD.Z    (R9), K1, Z3
-	VADDPD       Z1, Z3, Z1
-	VMOVUPD      Z1, K1, (R9)
-	VMOVUPD.Z    (R10), K1, Z1
-	VADDPD       Z2, Z1, Z1
-	VMOVUPD      Z1, K1, (R10)
-	VMULPD       Z0, Z2, Z0
-	VMOVUPD      Z0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000008, R12
-	DECQ         R8
-	JNE          strand15
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+64, DX
-	ADDQ         $+8, BX
-	ADDQ         $+64, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000008, AX
-	JMP          some12
+	JMP          widened25
 
-done13:
+e5m224:
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+
+widened25:
+	VCVTPS2PD Y3, Z3
+	VSUBPD    Z1, Z3, Z1
+	VMULPD    Z1, Z2, Z1
+	VMOVUPD.Z (R9), K1, Z3
+	VADDPD    Z1, Z3, Z1
+	VMOVUPD   Z1, K1, (R9)
+	VMOVUPD.Z (R10), K1, Z1
+	VADDPD    Z2, Z1, Z1
+	VMOVUPD   Z1, K1, (R10)
+	VMULPD    Z0, Z2, Z0
+	VMOVUPD   Z0, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000008, R12
+	DECQ      R8
+	JNE       strand23
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+64, DX
+	ADDQ      $+8, BX
+	ADDQ      $+64, SI
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000008, AX
+	JMP       some20
+
+done21:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4111,12 +3800,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block17:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -4127,31 +3816,33 @@ block17:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near29:
 	XORQ R11, R11
 
-group20:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded31
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded21:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded32
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded22:
+loaded32:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
 	VPMOVSXBW (BX)(R11*1), X12
+	CMPB      276(CX), $0x00
+	JNE       e5m233
 	VPSLLW    $0x07, X12, X12
 	VPANDD    all32_3f803f80<>+0(SB), X12, X13
 	VPCMPEQW  all32_3f803f80<>+0(SB), X13, K1
@@ -4159,8 +3850,17 @@ loaded22:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X12
 	VCVTPH2PS X12, Y12
 	VMULPS    all32_43800000<>+0(SB), Y12, Y12
+	JMP       widened34
+
+e5m233:
+	VPSLLW    $0x08, X12, X12
+	VCVTPH2PS X12, Y12
+
+widened34:
 	VCVTPS2PD Y12, Z12
 	VPMOVSXBW 8(BX)(R11*1), X13
+	CMPB      276(CX), $0x00
+	JNE       e5m235
 	VPSLLW    $0x07, X13, X13
 	VPANDD    all32_3f803f80<>+0(SB), X13, X14
 	VPCMPEQW  all32_3f803f80<>+0(SB), X14, K1
@@ -4168,8 +3868,17 @@ loaded22:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X13
 	VCVTPH2PS X13, Y13
 	VMULPS    all32_43800000<>+0(SB), Y13, Y13
+	JMP       widened36
+
+e5m235:
+	VPSLLW    $0x08, X13, X13
+	VCVTPH2PS X13, Y13
+
+widened36:
 	VCVTPS2PD Y13, Z13
 	VPMOVSXBW 16(BX)(R11*1), X14
+	CMPB      276(CX), $0x00
+	JNE       e5m237
 	VPSLLW    $0x07, X14, X14
 	VPANDD    all32_3f803f80<>+0(SB), X14, X15
 	VPCMPEQW  all32_3f803f80<>+0(SB), X15, K1
@@ -4177,8 +3886,17 @@ loaded22:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X14
 	VCVTPH2PS X14, Y14
 	VMULPS    all32_43800000<>+0(SB), Y14, Y14
+	JMP       widened38
+
+e5m237:
+	VPSLLW    $0x08, X14, X14
+	VCVTPH2PS X14, Y14
+
+widened38:
 	VCVTPS2PD Y14, Z14
 	VPMOVSXBW 24(BX)(R11*1), X15
+	CMPB      276(CX), $0x00
+	JNE       e5m239
 	VPSLLW    $0x07, X15, X15
 	VPANDD    all32_3f803f80<>+0(SB), X15, X16
 	VPCMPEQW  all32_3f803f80<>+0(SB), X16, K1
@@ -4186,6 +3904,13 @@ loaded22:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X15
 	VCVTPH2PS X15, Y15
 	VMULPS    all32_43800000<>+0(SB), Y15, Y15
+	JMP       widened40
+
+e5m239:
+	VPSLLW    $0x08, X15, X15
+	VCVTPH2PS X15, Y15
+
+widened40:
 	VCVTPS2PD Y15, Z15
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
@@ -4224,56 +3949,58 @@ loaded22:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around41
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored24
+	JMP       stored42
 
-around23:
+around41:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored24:
+stored42:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group30
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay25
+	JEQ  stay43
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay25:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block27
 
-blocks18:
-some26:
+blocks28:
+some44:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done45
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded46
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded28:
+loaded46:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded47
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded29:
+loaded47:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, X2
+	CMPB        276(CX), $0x00
+	JNE         e5m248
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
 	VPCMPEQW    all32_3f803f80<>+0(SB), X3, K2
@@ -4281,427 +4008,35 @@ loaded29:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X2
 	VCVTPH2PS   X2, Y2
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD   Y2, Z2
-	VSUBPD      Z4, Z2, Z2
-	VMULPD      Z2, Z1, Z2
-	VMOVUPD.Z   (R9), K1, Z3
-	VADDPD      Z2, Z3, Z2
-	VMOVUPD     Z2, K1, (R9)
-	VMOVUPD.Z   (R10), K1, Z2
-	VADDPD      Z1, Z2, Z2
-	VMOVUPD     Z2, K1, (R10)
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $+64, DX
-	ADDQ        $+8, BX
-	ADDQ        $+64, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         widened49
 
-done27:
-	VZEROUPPER
-	RET
+e5m248:
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
 
-// func dequantizeBackwardAVX512F64F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
-TEXT ·dequantizeBackwardAVX512F64F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
+widened49:
+	VCVTPS2PD Y2, Z2
+	VSUBPD    Z4, Z2, Z2
+	VMULPD    Z2, Z1, Z2
+	VMOVUPD.Z (R9), K1, Z3
+	VADDPD    Z2, Z3, Z2
+	VMOVUPD   Z2, K1, (R9)
+	VMOVUPD.Z (R10), K1, Z2
+	VADDPD    Z1, Z2, Z2
+	VMOVUPD   Z2, K1, (R10)
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+8, BX
+	ADDQ      $+64, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000008, AX
+	JMP       some44
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSD (R13), Z0
-	VBROADCASTSD 1024(R13), Z1
-	MOVQ         104(CX), R8
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 256(DX)(R14*1)
-	PREFETCHT1 320(DX)(R14*1)
-	PREFETCHT1 384(DX)(R14*1)
-	PREFETCHT1 448(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	XORQ R14, R14
-
-group9:
-	VMOVUPD   (DX)(R14*8), Z2
-	VMOVUPD   64(DX)(R14*8), Z3
-	VMOVUPD   128(DX)(R14*8), Z4
-	VMOVUPD   192(DX)(R14*8), Z5
-	VPMOVZXBW (BX)(R14*1), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VCVTPS2PD Y6, Z6
-	VPMOVZXBW 8(BX)(R14*1), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VCVTPS2PD Y7, Z7
-	VPMOVZXBW 16(BX)(R14*1), X8
-	VPSLLW    $0x08, X8, X8
-	VCVTPH2PS X8, Y8
-	VCVTPS2PD Y8, Z8
-	VPMOVZXBW 24(BX)(R14*1), X9
-	VPSLLW    $0x08, X9, X9
-	VCVTPH2PS X9, Y9
-	VCVTPS2PD Y9, Z9
-	VSUBPD    Z1, Z6, Z6
-	VSUBPD    Z1, Z7, Z7
-	VSUBPD    Z1, Z8, Z8
-	VSUBPD    Z1, Z9, Z9
-	VMULPD    Z6, Z2, Z6
-	VMULPD    Z7, Z3, Z7
-	VMULPD    Z8, Z4, Z8
-	VMULPD    Z9, Z5, Z9
-	VMOVUPD   (R9)(R14*8), Z10
-	VMOVUPD   64(R9)(R14*8), Z11
-	VMOVUPD   128(R9)(R14*8), Z12
-	VMOVUPD   192(R9)(R14*8), Z13
-	VADDPD    Z6, Z10, Z6
-	VADDPD    Z7, Z11, Z7
-	VADDPD    Z8, Z12, Z8
-	VADDPD    Z9, Z13, Z9
-	VMOVUPD   Z6, (R9)(R14*8)
-	VMOVUPD   Z7, 64(R9)(R14*8)
-	VMOVUPD   Z8, 128(R9)(R14*8)
-	VMOVUPD   Z9, 192(R9)(R14*8)
-	VMOVUPD   (R10)(R14*8), Z6
-	VMOVUPD   64(R10)(R14*8), Z7
-	VMOVUPD   128(R10)(R14*8), Z8
-	VMOVUPD   192(R10)(R14*8), Z9
-	VADDPD    Z2, Z6, Z6
-	VADDPD    Z3, Z7, Z7
-	VADDPD    Z4, Z8, Z8
-	VADDPD    Z5, Z9, Z9
-	VMOVUPD   Z6, (R10)(R14*8)
-	VMOVUPD   Z7, 64(R10)(R14*8)
-	VMOVUPD   Z8, 128(R10)(R14*8)
-	VMOVUPD   Z9, 192(R10)(R14*8)
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Z2, (SI)(R14*8)
-	VMOVDQU64 Z3, 64(SI)(R14*8)
-	VMOVDQU64 Z4, 128(SI)(R14*8)
-	VMOVDQU64 Z5, 192(SI)(R14*8)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Z2, (SI)(R14*8)
-	VMOVNTDQ Z3, 64(SI)(R14*8)
-	VMOVNTDQ Z4, 128(SI)(R14*8)
-	VMOVNTDQ Z5, 192(SI)(R14*8)
-
-stored11:
-	ADDQ $0x00000020, R14
-	CMPQ R14, $0x00000040
-	JNE  group9
-	ADDQ $+512, DX
-	ADDQ $+64, BX
-	ADDQ $+512, SI
-	SUBQ $0x00000040, R8
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R13
-	DECQ R12
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near14:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand15:
-	VBROADCASTSD (R12), Z0
-	VBROADCASTSD 1024(R12), Z1
-	VMOVUPD.Z    (DX), K1, Z2
-	VPMOVZXBW.Z  (BX), K1, X3
-	VPSLLW       $0x08, X3, X3
-	VCVTPH2PS    X3, Y3
-	VCVTPS2PD    Y3, Z3
-	VSUBPD       Z1, Z3, Z1
-	VMULPD       Z1, Z2, Z1
-	VMOVUPD.Z    (R9), K1, Z3
-	VADDPD       Z1, Z3, Z1
-	VMOVUPD      Z1, K1, (R9)
-	VMOVUPD.Z    (R10), K1, Z1
-	VADDPD       Z2, Z1, Z1
-	VMOVUPD      Z1, K1, (R10)
-	VMULPD       Z0, Z2, Z0
-	VMOVUPD      Z0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000008, R12
-	DECQ         R8
-	JNE          strand15
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+64, DX
-	ADDQ         $+8, BX
-	ADDQ         $+64, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000008, AX
-	JMP          some12
-
-done13:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
-
-block17:
-	CMPQ       AX, $0x00000040
-	JLT        blocks18
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPD (DI)(R11*8), Z0
-	VMOVUPD 64(DI)(R11*8), Z1
-	VMOVUPD 128(DI)(R11*8), Z2
-	VMOVUPD 192(DI)(R11*8), Z3
-
-loaded21:
-	CMPB    73(CX), $0x00
-	JEQ     loaded22
-	VMOVUPD (R8)(R11*8), Z4
-	VMOVUPD 64(R8)(R11*8), Z5
-	VMOVUPD 128(R8)(R11*8), Z6
-	VMOVUPD 192(R8)(R11*8), Z7
-
-loaded22:
-	VMOVUPD   (DX)(R11*8), Z8
-	VMOVUPD   64(DX)(R11*8), Z9
-	VMOVUPD   128(DX)(R11*8), Z10
-	VMOVUPD   192(DX)(R11*8), Z11
-	VPMOVZXBW (BX)(R11*1), X12
-	VPSLLW    $0x08, X12, X12
-	VCVTPH2PS X12, Y12
-	VCVTPS2PD Y12, Z12
-	VPMOVZXBW 8(BX)(R11*1), X13
-	VPSLLW    $0x08, X13, X13
-	VCVTPH2PS X13, Y13
-	VCVTPS2PD Y13, Z13
-	VPMOVZXBW 16(BX)(R11*1), X14
-	VPSLLW    $0x08, X14, X14
-	VCVTPH2PS X14, Y14
-	VCVTPS2PD Y14, Z14
-	VPMOVZXBW 24(BX)(R11*1), X15
-	VPSLLW    $0x08, X15, X15
-	VCVTPH2PS X15, Y15
-	VCVTPS2PD Y15, Z15
-	VSUBPD    Z4, Z12, Z12
-	VSUBPD    Z5, Z13, Z13
-	VSUBPD    Z6, Z14, Z14
-	VSUBPD    Z7, Z15, Z15
-	VMULPD    Z12, Z8, Z12
-	VMULPD    Z13, Z9, Z13
-	VMULPD    Z14, Z10, Z14
-	VMULPD    Z15, Z11, Z15
-	VMOVUPD   (R9)(R11*8), Z16
-	VMOVUPD   64(R9)(R11*8), Z17
-	VMOVUPD   128(R9)(R11*8), Z18
-	VMOVUPD   192(R9)(R11*8), Z19
-	VADDPD    Z12, Z16, Z12
-	VADDPD    Z13, Z17, Z13
-	VADDPD    Z14, Z18, Z14
-	VADDPD    Z15, Z19, Z15
-	VMOVUPD   Z12, (R9)(R11*8)
-	VMOVUPD   Z13, 64(R9)(R11*8)
-	VMOVUPD   Z14, 128(R9)(R11*8)
-	VMOVUPD   Z15, 192(R9)(R11*8)
-	VMOVUPD   (R10)(R11*8), Z12
-	VMOVUPD   64(R10)(R11*8), Z13
-	VMOVUPD   128(R10)(R11*8), Z14
-	VMOVUPD   192(R10)(R11*8), Z15
-	VADDPD    Z8, Z12, Z12
-	VADDPD    Z9, Z13, Z13
-	VADDPD    Z10, Z14, Z14
-	VADDPD    Z11, Z15, Z15
-	VMOVUPD   Z12, (R10)(R11*8)
-	VMOVUPD   Z13, 64(R10)(R11*8)
-	VMOVUPD   Z14, 128(R10)(R11*8)
-	VMOVUPD   Z15, 192(R10)(R11*8)
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU64 Z8, (SI)(R11*8)
-	VMOVDQU64 Z9, 64(SI)(R11*8)
-	VMOVDQU64 Z10, 128(SI)(R11*8)
-	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Z8, (SI)(R11*8)
-	VMOVNTDQ Z9, 64(SI)(R11*8)
-	VMOVNTDQ Z10, 128(SI)(R11*8)
-	VMOVNTDQ Z11, 192(SI)(R11*8)
-
-stored24:
-	ADDQ $0x00000020, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+512, DX
-	ADDQ $+64, BX
-	ADDQ $+512, SI
-	ADDQ $0x00000200, DI
-	ADDQ $0x00000200, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay25
-	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, R10
-
-stay25:
-	SUBQ $0x00000040, AX
-	JMP  block17
-
-blocks18:
-some26:
-	TESTQ     AX, AX
-	JLE       done27
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded28
-	VMOVUPD.Z (DI), K1, Z0
-
-loaded28:
-	CMPB      73(CX), $0x00
-	JEQ       loaded29
-	VMOVUPD.Z (R8), K1, Z4
-
-loaded29:
-	VMOVUPD.Z   (DX), K1, Z1
-	VPMOVZXBW.Z (BX), K1, X2
-	VPSLLW      $0x08, X2, X2
-	VCVTPH2PS   X2, Y2
-	VCVTPS2PD   Y2, Z2
-	VSUBPD      Z4, Z2, Z2
-	VMULPD      Z2, Z1, Z2
-	VMOVUPD.Z   (R9), K1, Z3
-	VADDPD      Z2, Z3, Z2
-	VMOVUPD     Z2, K1, (R9)
-	VMOVUPD.Z   (R10), K1, Z2
-	VADDPD      Z1, Z2, Z2
-	VMOVUPD     Z2, K1, (R10)
-	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $+64, DX
-	ADDQ        $+8, BX
-	ADDQ        $+64, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000008, AX
-	JMP         some26
-
-done27:
+done45:
 	VZEROUPPER
 	RET
 
@@ -6317,9 +5652,9 @@ done33:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F16F8E4M3F16(n int, f *frame)
+// func dequantizeBackwardAVX512F16F8F16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512F16F8E4M3F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX512F16F8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -6372,6 +5707,8 @@ near8:
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	VPMOVSXBW (BX), Y14
+	CMPB      276(CX), $0x00
+	JNE       e5m29
 	VPSLLW    $0x07, Y14, Y14
 	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
@@ -6379,7 +5716,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
 	VCVTPH2PS Y14, Z14
 	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	JMP       widened10
+
+e5m29:
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+
+widened10:
 	VPMOVSXBW 16(BX), Y15
+	CMPB      276(CX), $0x00
+	JNE       e5m211
 	VPSLLW    $0x07, Y15, Y15
 	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
@@ -6387,7 +5733,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
 	VCVTPH2PS Y15, Z15
 	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	JMP       widened12
+
+e5m211:
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+
+widened12:
 	VPMOVSXBW 32(BX), Y16
+	CMPB      276(CX), $0x00
+	JNE       e5m213
 	VPSLLW    $0x07, Y16, Y16
 	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
@@ -6395,7 +5750,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
 	VCVTPH2PS Y16, Z16
 	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	JMP       widened14
+
+e5m213:
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+
+widened14:
 	VPMOVSXBW 48(BX), Y17
+	CMPB      276(CX), $0x00
+	JNE       e5m215
 	VPSLLW    $0x07, Y17, Y17
 	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
@@ -6403,6 +5767,13 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
 	VCVTPH2PS Y17, Z17
 	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	JMP       widened16
+
+e5m215:
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+
+widened16:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -6428,20 +5799,20 @@ near8:
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around17
 	VMOVDQU64 Y10, (SI)
 	VMOVDQU64 Y11, 32(SI)
 	VMOVDQU64 Y12, 64(SI)
 	VMOVDQU64 Y13, 96(SI)
-	JMP       stored10
+	JMP       stored18
 
-around9:
+around17:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored10:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
@@ -6468,27 +5839,29 @@ stored10:
 	JMP     turn4
 
 turns6:
-some11:
+some19:
 	TESTQ      AX, AX
-	JLE        done12
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near13:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand14:
+strand22:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
 	VPMOVSXBW.Z  (BX), K1, Y3
+	CMPB         276(CX), $0x00
+	JNE          e5m223
 	VPSLLW       $0x07, Y3, Y3
 	VPANDD       all32_3f803f80<>+0(SB), Y3, Y4
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y4, K2
@@ -6496,41 +5869,48 @@ strand14:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y3
 	VCVTPH2PS    Y3, Z3
 	VMULPS       all32_43800000<>+0(SB), Z3, Z3
-	VSUBPS       Z1, Z3, Z1
-	VMULPS       Z1, Z2, Z1
-	VMOVUPS.Z    (R9), K1, Z3
-	VADDPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z1
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (R10)
-	VMULPS       Z0, Z2, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+32, DX
-	ADDQ         $+16, BX
-	ADDQ         $+32, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          widened24
 
-done12:
+e5m223:
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+
+widened24:
+	VSUBPS    Z1, Z3, Z1
+	VMULPS    Z1, Z2, Z1
+	VMOVUPS.Z (R9), K1, Z3
+	VADDPS    Z1, Z3, Z1
+	VMOVUPS   Z1, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z1
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (R10)
+	VMULPS    Z0, Z2, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000004, R12
+	DECQ      R8
+	JNE       strand22
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $+32, SI
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some19
+
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6559,9 +5939,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide16
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest15
+	JLT          rest25
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -6571,38 +5951,40 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block17:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded20:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded31
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded21:
+loaded31:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
 	VCVTPH2PS 96(DX), Z19
 	VPMOVSXBW (BX), Y20
+	CMPB      276(CX), $0x00
+	JNE       e5m232
 	VPSLLW    $0x07, Y20, Y20
 	VPANDD    all32_3f803f80<>+0(SB), Y20, Y21
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y21, K1
@@ -6610,7 +5992,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y20
 	VCVTPH2PS Y20, Z20
 	VMULPS    all32_43800000<>+0(SB), Z20, Z20
+	JMP       widened33
+
+e5m232:
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+
+widened33:
 	VPMOVSXBW 16(BX), Y21
+	CMPB      276(CX), $0x00
+	JNE       e5m234
 	VPSLLW    $0x07, Y21, Y21
 	VPANDD    all32_3f803f80<>+0(SB), Y21, Y22
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y22, K1
@@ -6618,7 +6009,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y21
 	VCVTPH2PS Y21, Z21
 	VMULPS    all32_43800000<>+0(SB), Z21, Z21
+	JMP       widened35
+
+e5m234:
+	VPSLLW    $0x08, Y21, Y21
+	VCVTPH2PS Y21, Z21
+
+widened35:
 	VPMOVSXBW 32(BX), Y22
+	CMPB      276(CX), $0x00
+	JNE       e5m236
 	VPSLLW    $0x07, Y22, Y22
 	VPANDD    all32_3f803f80<>+0(SB), Y22, Y23
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y23, K1
@@ -6626,7 +6026,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y22
 	VCVTPH2PS Y22, Z22
 	VMULPS    all32_43800000<>+0(SB), Z22, Z22
+	JMP       widened37
+
+e5m236:
+	VPSLLW    $0x08, Y22, Y22
+	VCVTPH2PS Y22, Z22
+
+widened37:
 	VPMOVSXBW 48(BX), Y23
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y23, Y23
 	VPANDD    all32_3f803f80<>+0(SB), Y23, Y24
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y24, K1
@@ -6634,6 +6043,13 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y23
 	VCVTPH2PS Y23, Z23
 	VMULPS    all32_43800000<>+0(SB), Z23, Z23
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y23, Y23
+	VCVTPH2PS Y23, Z23
+
+widened39:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -6659,29 +6075,29 @@ loaded21:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around40
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored23
+	JMP       stored41
 
-around22:
+around40:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored23:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block27
 
-blocks18:
+blocks28:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -6690,41 +6106,43 @@ blocks18:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest15
+	JMP     rest25
 
-wide16:
-block24:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near26:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded45
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded27:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded46
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded28:
+loaded46:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
 	VPMOVSXBW (BX), Y12
+	CMPB      276(CX), $0x00
+	JNE       e5m247
 	VPSLLW    $0x07, Y12, Y12
 	VPANDD    all32_3f803f80<>+0(SB), Y12, Y13
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y13, K1
@@ -6732,7 +6150,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y12
 	VCVTPH2PS Y12, Z12
 	VMULPS    all32_43800000<>+0(SB), Z12, Z12
+	JMP       widened48
+
+e5m247:
+	VPSLLW    $0x08, Y12, Y12
+	VCVTPH2PS Y12, Z12
+
+widened48:
 	VPMOVSXBW 16(BX), Y13
+	CMPB      276(CX), $0x00
+	JNE       e5m249
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
@@ -6740,7 +6167,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
 	VCVTPH2PS Y13, Z13
 	VMULPS    all32_43800000<>+0(SB), Z13, Z13
+	JMP       widened50
+
+e5m249:
+	VPSLLW    $0x08, Y13, Y13
+	VCVTPH2PS Y13, Z13
+
+widened50:
 	VPMOVSXBW 32(BX), Y14
+	CMPB      276(CX), $0x00
+	JNE       e5m251
 	VPSLLW    $0x07, Y14, Y14
 	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
@@ -6748,7 +6184,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
 	VCVTPH2PS Y14, Z14
 	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	JMP       widened52
+
+e5m251:
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+
+widened52:
 	VPMOVSXBW 48(BX), Y15
+	CMPB      276(CX), $0x00
+	JNE       e5m253
 	VPSLLW    $0x07, Y15, Y15
 	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
@@ -6756,6 +6201,13 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
 	VCVTPH2PS Y15, Z15
 	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	JMP       widened54
+
+e5m253:
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+
+widened54:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -6797,54 +6249,56 @@ loaded28:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around55
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored30
+	JMP       stored56
 
-around29:
+around55:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored30:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay31
+	JEQ  stay57
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay31:
+stay57:
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block42
 
-blocks25:
-rest15:
-some32:
+blocks43:
+rest25:
+some58:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done59
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded60
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded34:
+loaded60:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded61
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded35:
+loaded61:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
+	CMPB        276(CX), $0x00
+	JNE         e5m262
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
@@ -6852,518 +6306,35 @@ loaded35:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS      Z4, Z2, Z2
-	VMULPS      Z2, Z1, Z2
-	VMOVUPS.Z   (R9), K1, Z3
-	VADDPS      Z2, Z3, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z2
-	VADDPS      Z1, Z2, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+16, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
+	JMP         widened63
 
-done33:
-	VZEROUPPER
-	RET
+e5m262:
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
 
-// func dequantizeBackwardAVX512F16F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512F16F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
+widened63:
+	VSUBPS    Z4, Z2, Z2
+	VMULPS    Z2, Z1, Z2
+	VMOVUPS.Z (R9), K1, Z3
+	VADDPS    Z2, Z3, Z2
+	VMOVUPS   Z2, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z2
+	VADDPS    Z1, Z2, Z2
+	VMOVUPS   Z2, K1, (R10)
+	VMULPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, Y1
+	VMOVDQU16 Y1, K1, (SI)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $+32, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some58
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
-	VPMOVZXBW (BX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 16(BX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VPMOVZXBW 32(BX), Y16
-	VPSLLW    $0x08, Y16, Y16
-	VCVTPH2PS Y16, Z16
-	VPMOVZXBW 48(BX), Y17
-	VPSLLW    $0x08, Y17, Y17
-	VCVTPH2PS Y17, Z17
-	VSUBPS    Z1, Z14, Z14
-	VSUBPS    Z1, Z15, Z15
-	VSUBPS    Z1, Z16, Z16
-	VSUBPS    Z1, Z17, Z17
-	VMULPS    Z14, Z10, Z14
-	VMULPS    Z15, Z11, Z15
-	VMULPS    Z16, Z12, Z16
-	VMULPS    Z17, Z13, Z17
-	VADDPS    Z14, Z2, Z2
-	VADDPS    Z15, Z3, Z3
-	VADDPS    Z16, Z4, Z4
-	VADDPS    Z17, Z5, Z5
-	VADDPS    Z10, Z6, Z6
-	VADDPS    Z11, Z7, Z7
-	VADDPS    Z12, Z8, Z8
-	VADDPS    Z13, Z9, Z9
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z11, Z11
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z13, Z13
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	VCVTPS2PH $0x00, Z12, Y12
-	VCVTPS2PH $0x00, Z13, Y13
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Y10, (SI)
-	VMOVDQU64 Y11, 32(SI)
-	VMOVDQU64 Y12, 64(SI)
-	VMOVDQU64 Y13, 96(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y10, (SI)
-	VMOVNTDQ Y11, 32(SI)
-	VMOVNTDQ Y12, 64(SI)
-	VMOVNTDQ Y13, 96(SI)
-
-stored10:
-	ADDQ    $+128, DX
-	ADDQ    $+64, BX
-	ADDQ    $+128, SI
-	SUBQ    $0x00000040, R8
-	JNE     block5
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    136(CX), DX
-	ADDQ    168(CX), BX
-	ADDQ    200(CX), SI
-	ADDQ    $0x00000004, R13
-	DECQ    R12
-	JNE     strand7
-	SUBQ    144(CX), DX
-	SUBQ    176(CX), BX
-	SUBQ    208(CX), SI
-	SUBQ    104(CX), AX
-	JMP     turn4
-
-turns6:
-some11:
-	TESTQ      AX, AX
-	JLE        done12
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near13
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near13:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand14:
-	VBROADCASTSS (R12), Z0
-	VBROADCASTSS 1024(R12), Z1
-	VCVTPH2PS.Z  (DX), K1, Z2
-	VPMOVZXBW.Z  (BX), K1, Y3
-	VPSLLW       $0x08, Y3, Y3
-	VCVTPH2PS    Y3, Z3
-	VSUBPS       Z1, Z3, Z1
-	VMULPS       Z1, Z2, Z1
-	VMOVUPS.Z    (R9), K1, Z3
-	VADDPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z1
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (R10)
-	VMULPS       Z0, Z2, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+32, DX
-	ADDQ         $+16, BX
-	ADDQ         $+32, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
-
-done12:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
-	CMPB         74(CX), $0x00
-	JNE          wide16
-	CMPQ         AX, $0x00000040
-	JLT          rest15
-	VMOVUPS      (R9), Z8
-	VMOVUPS      64(R9), Z9
-	VMOVUPS      128(R9), Z10
-	VMOVUPS      192(R9), Z11
-	VMOVUPS      (R10), Z12
-	VMOVUPS      64(R10), Z13
-	VMOVUPS      128(R10), Z14
-	VMOVUPS      192(R10), Z15
-
-block17:
-	CMPQ       AX, $0x00000040
-	JLT        blocks18
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near19:
-	CMPB    72(CX), $0x00
-	JEQ     loaded20
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded20:
-	CMPB    73(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded21:
-	VCVTPH2PS (DX), Z16
-	VCVTPH2PS 32(DX), Z17
-	VCVTPH2PS 64(DX), Z18
-	VCVTPH2PS 96(DX), Z19
-	VPMOVZXBW (BX), Y20
-	VPSLLW    $0x08, Y20, Y20
-	VCVTPH2PS Y20, Z20
-	VPMOVZXBW 16(BX), Y21
-	VPSLLW    $0x08, Y21, Y21
-	VCVTPH2PS Y21, Z21
-	VPMOVZXBW 32(BX), Y22
-	VPSLLW    $0x08, Y22, Y22
-	VCVTPH2PS Y22, Z22
-	VPMOVZXBW 48(BX), Y23
-	VPSLLW    $0x08, Y23, Y23
-	VCVTPH2PS Y23, Z23
-	VSUBPS    Z4, Z20, Z20
-	VSUBPS    Z5, Z21, Z21
-	VSUBPS    Z6, Z22, Z22
-	VSUBPS    Z7, Z23, Z23
-	VMULPS    Z20, Z16, Z20
-	VMULPS    Z21, Z17, Z21
-	VMULPS    Z22, Z18, Z22
-	VMULPS    Z23, Z19, Z23
-	VADDPS    Z20, Z8, Z8
-	VADDPS    Z21, Z9, Z9
-	VADDPS    Z22, Z10, Z10
-	VADDPS    Z23, Z11, Z11
-	VADDPS    Z16, Z12, Z12
-	VADDPS    Z17, Z13, Z13
-	VADDPS    Z18, Z14, Z14
-	VADDPS    Z19, Z15, Z15
-	VMULPS    Z0, Z16, Z16
-	VMULPS    Z1, Z17, Z17
-	VMULPS    Z2, Z18, Z18
-	VMULPS    Z3, Z19, Z19
-	VCVTPS2PH $0x00, Z16, Y16
-	VCVTPS2PH $0x00, Z17, Y17
-	VCVTPS2PH $0x00, Z18, Y18
-	VCVTPS2PH $0x00, Z19, Y19
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU64 Y16, (SI)
-	VMOVDQU64 Y17, 32(SI)
-	VMOVDQU64 Y18, 64(SI)
-	VMOVDQU64 Y19, 96(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y16, (SI)
-	VMOVNTDQ Y17, 32(SI)
-	VMOVNTDQ Y18, 64(SI)
-	VMOVNTDQ Y19, 96(SI)
-
-stored23:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block17
-
-blocks18:
-	VMOVUPS Z8, (R9)
-	VMOVUPS Z9, 64(R9)
-	VMOVUPS Z10, 128(R9)
-	VMOVUPS Z11, 192(R9)
-	VMOVUPS Z12, (R10)
-	VMOVUPS Z13, 64(R10)
-	VMOVUPS Z14, 128(R10)
-	VMOVUPS Z15, 192(R10)
-	JMP     rest15
-
-wide16:
-block24:
-	CMPQ       AX, $0x00000040
-	JLT        blocks25
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded28:
-	VCVTPH2PS (DX), Z8
-	VCVTPH2PS 32(DX), Z9
-	VCVTPH2PS 64(DX), Z10
-	VCVTPH2PS 96(DX), Z11
-	VPMOVZXBW (BX), Y12
-	VPSLLW    $0x08, Y12, Y12
-	VCVTPH2PS Y12, Z12
-	VPMOVZXBW 16(BX), Y13
-	VPSLLW    $0x08, Y13, Y13
-	VCVTPH2PS Y13, Z13
-	VPMOVZXBW 32(BX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 48(BX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VSUBPS    Z4, Z12, Z12
-	VSUBPS    Z5, Z13, Z13
-	VSUBPS    Z6, Z14, Z14
-	VSUBPS    Z7, Z15, Z15
-	VMULPS    Z12, Z8, Z12
-	VMULPS    Z13, Z9, Z13
-	VMULPS    Z14, Z10, Z14
-	VMULPS    Z15, Z11, Z15
-	VMOVUPS   (R9), Z16
-	VMOVUPS   64(R9), Z17
-	VMOVUPS   128(R9), Z18
-	VMOVUPS   192(R9), Z19
-	VADDPS    Z12, Z16, Z12
-	VADDPS    Z13, Z17, Z13
-	VADDPS    Z14, Z18, Z14
-	VADDPS    Z15, Z19, Z15
-	VMOVUPS   Z12, (R9)
-	VMOVUPS   Z13, 64(R9)
-	VMOVUPS   Z14, 128(R9)
-	VMOVUPS   Z15, 192(R9)
-	VMOVUPS   (R10), Z12
-	VMOVUPS   64(R10), Z13
-	VMOVUPS   128(R10), Z14
-	VMOVUPS   192(R10), Z15
-	VADDPS    Z8, Z12, Z12
-	VADDPS    Z9, Z13, Z13
-	VADDPS    Z10, Z14, Z14
-	VADDPS    Z11, Z15, Z15
-	VMOVUPS   Z12, (R10)
-	VMOVUPS   Z13, 64(R10)
-	VMOVUPS   Z14, 128(R10)
-	VMOVUPS   Z15, 192(R10)
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
-
-stored30:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay31
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay31:
-	SUBQ $0x00000040, AX
-	JMP  block24
-
-blocks25:
-rest15:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded35:
-	VCVTPH2PS.Z (DX), K1, Z1
-	VPMOVZXBW.Z (BX), K1, Y2
-	VPSLLW      $0x08, Y2, Y2
-	VCVTPH2PS   Y2, Z2
-	VSUBPS      Z4, Z2, Z2
-	VMULPS      Z2, Z1, Z2
-	VMOVUPS.Z   (R9), K1, Z3
-	VADDPS      Z2, Z3, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z2
-	VADDPS      Z1, Z2, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMULPS      Z0, Z1, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+16, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
-
-done33:
+done59:
 	VZEROUPPER
 	RET
 
@@ -9322,9 +8293,9 @@ done33:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512BF16F8E4M3BF16(n int, f *frame)
+// func dequantizeBackwardAVX512BF16F8BF16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512BF16F8E4M3BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX512BF16F8BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -9386,6 +8357,8 @@ near8:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	VPMOVSXBW (BX), Y19
+	CMPB      276(CX), $0x00
+	JNE       e5m29
 	VPSLLW    $0x07, Y19, Y19
 	VPANDD    all32_3f803f80<>+0(SB), Y19, Y20
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y20, K1
@@ -9393,7 +8366,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y19
 	VCVTPH2PS Y19, Z19
 	VMULPS    all32_43800000<>+0(SB), Z19, Z19
+	JMP       widened10
+
+e5m29:
+	VPSLLW    $0x08, Y19, Y19
+	VCVTPH2PS Y19, Z19
+
+widened10:
 	VPMOVSXBW 16(BX), Y20
+	CMPB      276(CX), $0x00
+	JNE       e5m211
 	VPSLLW    $0x07, Y20, Y20
 	VPANDD    all32_3f803f80<>+0(SB), Y20, Y21
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y21, K1
@@ -9401,7 +8383,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y20
 	VCVTPH2PS Y20, Z20
 	VMULPS    all32_43800000<>+0(SB), Z20, Z20
+	JMP       widened12
+
+e5m211:
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+
+widened12:
 	VPMOVSXBW 32(BX), Y21
+	CMPB      276(CX), $0x00
+	JNE       e5m213
 	VPSLLW    $0x07, Y21, Y21
 	VPANDD    all32_3f803f80<>+0(SB), Y21, Y22
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y22, K1
@@ -9409,7 +8400,16 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y21
 	VCVTPH2PS Y21, Z21
 	VMULPS    all32_43800000<>+0(SB), Z21, Z21
+	JMP       widened14
+
+e5m213:
+	VPSLLW    $0x08, Y21, Y21
+	VCVTPH2PS Y21, Z21
+
+widened14:
 	VPMOVSXBW 48(BX), Y22
+	CMPB      276(CX), $0x00
+	JNE       e5m215
 	VPSLLW    $0x07, Y22, Y22
 	VPANDD    all32_3f803f80<>+0(SB), Y22, Y23
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y23, K1
@@ -9417,6 +8417,13 @@ near8:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y22
 	VCVTPH2PS Y22, Z22
 	VMULPS    all32_43800000<>+0(SB), Z22, Z22
+	JMP       widened16
+
+e5m215:
+	VPSLLW    $0x08, Y22, Y22
+	VCVTPH2PS Y22, Z22
+
+widened16:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -9462,16 +8469,16 @@ near8:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around17
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored10
+	JMP       stored18
 
-around9:
+around17:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored10:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
@@ -9498,28 +8505,30 @@ stored10:
 	JMP     turn4
 
 turns6:
-some11:
+some19:
 	TESTQ      AX, AX
-	JLE        done12
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near13:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand14:
+strand22:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
 	VPMOVSXBW.Z  (BX), K1, Y8
+	CMPB         276(CX), $0x00
+	JNE          e5m223
 	VPSLLW       $0x07, Y8, Y8
 	VPANDD       all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW     all32_3f803f80<>+0(SB), Y9, K2
@@ -9527,47 +8536,54 @@ strand14:
 	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y8
 	VCVTPH2PS    Y8, Z8
 	VMULPS       all32_43800000<>+0(SB), Z8, Z8
-	VSUBPS       Z6, Z8, Z6
-	VMULPS       Z6, Z7, Z6
-	VMOVUPS.Z    (R9), K1, Z8
-	VADDPS       Z6, Z8, Z6
-	VMOVUPS      Z6, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z6
-	VADDPS       Z7, Z6, Z6
-	VMOVUPS      Z6, K1, (R10)
-	VMULPS       Z5, Z7, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+32, DX
-	ADDQ         $+16, BX
-	ADDQ         $+32, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          widened24
 
-done12:
+e5m223:
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+
+widened24:
+	VSUBPS    Z6, Z8, Z6
+	VMULPS    Z6, Z7, Z6
+	VMOVUPS.Z (R9), K1, Z8
+	VADDPS    Z6, Z8, Z6
+	VMOVUPS   Z6, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   Z6, K1, (R10)
+	VMULPS    Z5, Z7, Z5
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000004, R12
+	DECQ      R8
+	JNE       strand22
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $+32, SI
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some19
+
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9596,9 +8612,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide16
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest15
+	JLT          rest25
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -9608,33 +8624,33 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block17:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near19:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded30
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded20:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded31
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded21:
+loaded31:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -9644,6 +8660,8 @@ loaded21:
 	VPMOVZXWD 96(DX), Z24
 	VPSLLD    $0x10, Z24, Z24
 	VPMOVSXBW (BX), Y25
+	CMPB      276(CX), $0x00
+	JNE       e5m232
 	VPSLLW    $0x07, Y25, Y25
 	VPANDD    all32_3f803f80<>+0(SB), Y25, Y26
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y26, K1
@@ -9651,7 +8669,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y25
 	VCVTPH2PS Y25, Z25
 	VMULPS    all32_43800000<>+0(SB), Z25, Z25
+	JMP       widened33
+
+e5m232:
+	VPSLLW    $0x08, Y25, Y25
+	VCVTPH2PS Y25, Z25
+
+widened33:
 	VPMOVSXBW 16(BX), Y26
+	CMPB      276(CX), $0x00
+	JNE       e5m234
 	VPSLLW    $0x07, Y26, Y26
 	VPANDD    all32_3f803f80<>+0(SB), Y26, Y27
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y27, K1
@@ -9659,7 +8686,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y26
 	VCVTPH2PS Y26, Z26
 	VMULPS    all32_43800000<>+0(SB), Z26, Z26
+	JMP       widened35
+
+e5m234:
+	VPSLLW    $0x08, Y26, Y26
+	VCVTPH2PS Y26, Z26
+
+widened35:
 	VPMOVSXBW 32(BX), Y27
+	CMPB      276(CX), $0x00
+	JNE       e5m236
 	VPSLLW    $0x07, Y27, Y27
 	VPANDD    all32_3f803f80<>+0(SB), Y27, Y28
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y28, K1
@@ -9667,7 +8703,16 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y27
 	VCVTPH2PS Y27, Z27
 	VMULPS    all32_43800000<>+0(SB), Z27, Z27
+	JMP       widened37
+
+e5m236:
+	VPSLLW    $0x08, Y27, Y27
+	VCVTPH2PS Y27, Z27
+
+widened37:
 	VPMOVSXBW 48(BX), Y28
+	CMPB      276(CX), $0x00
+	JNE       e5m238
 	VPSLLW    $0x07, Y28, Y28
 	VPANDD    all32_3f803f80<>+0(SB), Y28, Y29
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y29, K1
@@ -9675,6 +8720,13 @@ loaded21:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y28
 	VCVTPH2PS Y28, Z28
 	VMULPS    all32_43800000<>+0(SB), Z28, Z28
+	JMP       widened39
+
+e5m238:
+	VPSLLW    $0x08, Y28, Y28
+	VCVTPH2PS Y28, Z28
+
+widened39:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -9720,25 +8772,25 @@ loaded21:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around40
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored23
+	JMP       stored41
 
-around22:
+around40:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored23:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block27
 
-blocks18:
+blocks28:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -9747,36 +8799,36 @@ blocks18:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest15
+	JMP     rest25
 
-wide16:
-block24:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near26:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded45
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded27:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded46
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded28:
+loaded46:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -9786,6 +8838,8 @@ loaded28:
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVSXBW (BX), Y17
+	CMPB      276(CX), $0x00
+	JNE       e5m247
 	VPSLLW    $0x07, Y17, Y17
 	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
@@ -9793,7 +8847,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
 	VCVTPH2PS Y17, Z17
 	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	JMP       widened48
+
+e5m247:
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+
+widened48:
 	VPMOVSXBW 16(BX), Y18
+	CMPB      276(CX), $0x00
+	JNE       e5m249
 	VPSLLW    $0x07, Y18, Y18
 	VPANDD    all32_3f803f80<>+0(SB), Y18, Y19
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y19, K1
@@ -9801,7 +8864,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y18
 	VCVTPH2PS Y18, Z18
 	VMULPS    all32_43800000<>+0(SB), Z18, Z18
+	JMP       widened50
+
+e5m249:
+	VPSLLW    $0x08, Y18, Y18
+	VCVTPH2PS Y18, Z18
+
+widened50:
 	VPMOVSXBW 32(BX), Y19
+	CMPB      276(CX), $0x00
+	JNE       e5m251
 	VPSLLW    $0x07, Y19, Y19
 	VPANDD    all32_3f803f80<>+0(SB), Y19, Y20
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y20, K1
@@ -9809,7 +8881,16 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y19
 	VCVTPH2PS Y19, Z19
 	VMULPS    all32_43800000<>+0(SB), Z19, Z19
+	JMP       widened52
+
+e5m251:
+	VPSLLW    $0x08, Y19, Y19
+	VCVTPH2PS Y19, Z19
+
+widened52:
 	VPMOVSXBW 48(BX), Y20
+	CMPB      276(CX), $0x00
+	JNE       e5m253
 	VPSLLW    $0x07, Y20, Y20
 	VPANDD    all32_3f803f80<>+0(SB), Y20, Y21
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y21, K1
@@ -9817,6 +8898,13 @@ loaded28:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y20
 	VCVTPH2PS Y20, Z20
 	VMULPS    all32_43800000<>+0(SB), Z20, Z20
+	JMP       widened54
+
+e5m253:
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+
+widened54:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -9878,51 +8966,53 @@ loaded28:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around55
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored30
+	JMP       stored56
 
-around29:
+around55:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored30:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay31
+	JEQ  stay57
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay31:
+stay57:
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block42
 
-blocks25:
-rest15:
-some32:
+blocks43:
+rest25:
+some58:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done59
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded60
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded34:
+loaded60:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded61
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded35:
+loaded61:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVSXBW.Z (BX), K1, Y6
+	CMPB        276(CX), $0x00
+	JNE         e5m262
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y7, K2
@@ -9930,603 +9020,41 @@ loaded35:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y6
 	VCVTPH2PS   Y6, Z6
 	VMULPS      all32_43800000<>+0(SB), Z6, Z6
-	VSUBPS      Z9, Z6, Z6
-	VMULPS      Z6, Z4, Z6
-	VMOVUPS.Z   (R9), K1, Z7
-	VADDPS      Z6, Z7, Z6
-	VMOVUPS     Z6, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z6
-	VADDPS      Z4, Z6, Z6
-	VMOVUPS     Z6, K1, (R10)
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+16, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
+	JMP         widened63
 
-done33:
-	VZEROUPPER
-	RET
+e5m262:
+	VPSLLW    $0x08, Y6, Y6
+	VCVTPH2PS Y6, Z6
 
-// func dequantizeBackwardAVX512BF16F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512BF16F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      8(CX), BX
-	MOVQ      16(CX), SI
-	MOVQ      24(CX), DI
-	MOVQ      32(CX), R8
-	MOVQ      40(CX), R9
-	MOVQ      48(CX), R10
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R11
-	TESTQ     R11, R11
-	JEQ       one1
-	MOVQ      112(CX), DI
+widened63:
+	VSUBPS    Z9, Z6, Z6
+	VMULPS    Z6, Z4, Z6
+	VMOVUPS.Z (R9), K1, Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z4, Z6, Z6
+	VMOVUPS   Z6, K1, (R10)
+	VMULPS    Z5, Z4, Z4
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	VMOVDQU16 Y4, K1, (SI)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $+32, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	ADDQ      $0x00000040, R10
+	SUBQ      $0x00000010, AX
+	JMP       some58
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 64(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 96(DX), Z18
-	VPSLLD    $0x10, Z18, Z18
-	VPMOVZXBW (BX), Y19
-	VPSLLW    $0x08, Y19, Y19
-	VCVTPH2PS Y19, Z19
-	VPMOVZXBW 16(BX), Y20
-	VPSLLW    $0x08, Y20, Y20
-	VCVTPH2PS Y20, Z20
-	VPMOVZXBW 32(BX), Y21
-	VPSLLW    $0x08, Y21, Y21
-	VCVTPH2PS Y21, Z21
-	VPMOVZXBW 48(BX), Y22
-	VPSLLW    $0x08, Y22, Y22
-	VCVTPH2PS Y22, Z22
-	VSUBPS    Z6, Z19, Z19
-	VSUBPS    Z6, Z20, Z20
-	VSUBPS    Z6, Z21, Z21
-	VSUBPS    Z6, Z22, Z22
-	VMULPS    Z19, Z15, Z19
-	VMULPS    Z20, Z16, Z20
-	VMULPS    Z21, Z17, Z21
-	VMULPS    Z22, Z18, Z22
-	VADDPS    Z19, Z7, Z7
-	VADDPS    Z20, Z8, Z8
-	VADDPS    Z21, Z9, Z9
-	VADDPS    Z22, Z10, Z10
-	VADDPS    Z15, Z11, Z11
-	VADDPS    Z16, Z12, Z12
-	VADDPS    Z17, Z13, Z13
-	VADDPS    Z18, Z14, Z14
-	VMULPS    Z5, Z15, Z15
-	VMULPS    Z5, Z16, Z16
-	VMULPS    Z5, Z17, Z17
-	VMULPS    Z5, Z18, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VPTESTMD  Z0, Z17, K1
-	VPADDD    Z1, Z17, Z21
-	VPADDD    Z2, Z17, K1, Z21
-	VPTESTMD  Z0, Z18, K1
-	VPADDD    Z1, Z18, Z22
-	VPADDD    Z2, Z18, K1, Z22
-	VCMPPS    $0x03, Z15, Z15, K1
-	VCMPPS    $0x03, Z16, Z16, K2
-	VCMPPS    $0x03, Z17, Z17, K3
-	VCMPPS    $0x03, Z18, Z18, K4
-	VMOVDQU32 Z3, K1, Z19
-	VMOVDQU32 Z3, K2, Z20
-	VMOVDQU32 Z3, K3, Z21
-	VMOVDQU32 Z3, K4, Z22
-	VMOVDQA64 Z19, Z15
-	VPERMT2W  Z20, Z4, Z15
-	VMOVDQA64 Z21, Z16
-	VPERMT2W  Z22, Z4, Z16
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z15, (SI)
-	VMOVDQU64 Z16, 64(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z15, (SI)
-	VMOVNTDQ Z16, 64(SI)
-
-stored10:
-	ADDQ    $+128, DX
-	ADDQ    $+64, BX
-	ADDQ    $+128, SI
-	SUBQ    $0x00000040, R8
-	JNE     block5
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    136(CX), DX
-	ADDQ    168(CX), BX
-	ADDQ    200(CX), SI
-	ADDQ    $0x00000004, R13
-	DECQ    R12
-	JNE     strand7
-	SUBQ    144(CX), DX
-	SUBQ    176(CX), BX
-	SUBQ    208(CX), SI
-	SUBQ    104(CX), AX
-	JMP     turn4
-
-turns6:
-some11:
-	TESTQ      AX, AX
-	JLE        done12
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near13
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near13:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand14:
-	VBROADCASTSS (R12), Z5
-	VBROADCASTSS 1024(R12), Z6
-	VPMOVZXWD.Z  (DX), K1, Z7
-	VPSLLD       $0x10, Z7, Z7
-	VPMOVZXBW.Z  (BX), K1, Y8
-	VPSLLW       $0x08, Y8, Y8
-	VCVTPH2PS    Y8, Z8
-	VSUBPS       Z6, Z8, Z6
-	VMULPS       Z6, Z7, Z6
-	VMOVUPS.Z    (R9), K1, Z8
-	VADDPS       Z6, Z8, Z6
-	VMOVUPS      Z6, K1, (R9)
-	VMOVUPS.Z    (R10), K1, Z6
-	VADDPS       Z7, Z6, Z6
-	VMOVUPS      Z6, K1, (R10)
-	VMULPS       Z5, Z7, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (SI)
-	ADDQ         128(CX), DX
-	ADDQ         160(CX), BX
-	ADDQ         192(CX), SI
-	ADDQ         136(CX), DX
-	ADDQ         168(CX), BX
-	ADDQ         200(CX), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R8
-	JNE          strand14
-	SUBQ         144(CX), DX
-	SUBQ         176(CX), BX
-	SUBQ         208(CX), SI
-	SUBQ         128(CX), DX
-	SUBQ         160(CX), BX
-	SUBQ         192(CX), SI
-	ADDQ         $+32, DX
-	ADDQ         $+16, BX
-	ADDQ         $+32, SI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x00000010, AX
-	JMP          some11
-
-done12:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (R8), Z9
-	VBROADCASTSS (R8), Z10
-	VBROADCASTSS (R8), Z11
-	VBROADCASTSS (R8), Z12
-	CMPB         74(CX), $0x00
-	JNE          wide16
-	CMPQ         AX, $0x00000040
-	JLT          rest15
-	VMOVUPS      (R9), Z13
-	VMOVUPS      64(R9), Z14
-	VMOVUPS      128(R9), Z15
-	VMOVUPS      192(R9), Z16
-	VMOVUPS      (R10), Z17
-	VMOVUPS      64(R10), Z18
-	VMOVUPS      128(R10), Z19
-	VMOVUPS      192(R10), Z20
-
-block17:
-	CMPQ       AX, $0x00000040
-	JLT        blocks18
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near19:
-	CMPB    72(CX), $0x00
-	JEQ     loaded20
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded20:
-	CMPB    73(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (R8), Z9
-	VMOVUPS 64(R8), Z10
-	VMOVUPS 128(R8), Z11
-	VMOVUPS 192(R8), Z12
-
-loaded21:
-	VPMOVZXWD (DX), Z21
-	VPSLLD    $0x10, Z21, Z21
-	VPMOVZXWD 32(DX), Z22
-	VPSLLD    $0x10, Z22, Z22
-	VPMOVZXWD 64(DX), Z23
-	VPSLLD    $0x10, Z23, Z23
-	VPMOVZXWD 96(DX), Z24
-	VPSLLD    $0x10, Z24, Z24
-	VPMOVZXBW (BX), Y25
-	VPSLLW    $0x08, Y25, Y25
-	VCVTPH2PS Y25, Z25
-	VPMOVZXBW 16(BX), Y26
-	VPSLLW    $0x08, Y26, Y26
-	VCVTPH2PS Y26, Z26
-	VPMOVZXBW 32(BX), Y27
-	VPSLLW    $0x08, Y27, Y27
-	VCVTPH2PS Y27, Z27
-	VPMOVZXBW 48(BX), Y28
-	VPSLLW    $0x08, Y28, Y28
-	VCVTPH2PS Y28, Z28
-	VSUBPS    Z9, Z25, Z25
-	VSUBPS    Z10, Z26, Z26
-	VSUBPS    Z11, Z27, Z27
-	VSUBPS    Z12, Z28, Z28
-	VMULPS    Z25, Z21, Z25
-	VMULPS    Z26, Z22, Z26
-	VMULPS    Z27, Z23, Z27
-	VMULPS    Z28, Z24, Z28
-	VADDPS    Z25, Z13, Z13
-	VADDPS    Z26, Z14, Z14
-	VADDPS    Z27, Z15, Z15
-	VADDPS    Z28, Z16, Z16
-	VADDPS    Z21, Z17, Z17
-	VADDPS    Z22, Z18, Z18
-	VADDPS    Z23, Z19, Z19
-	VADDPS    Z24, Z20, Z20
-	VMULPS    Z5, Z21, Z21
-	VMULPS    Z6, Z22, Z22
-	VMULPS    Z7, Z23, Z23
-	VMULPS    Z8, Z24, Z24
-	VPTESTMD  Z0, Z21, K1
-	VPADDD    Z1, Z21, Z25
-	VPADDD    Z2, Z21, K1, Z25
-	VPTESTMD  Z0, Z22, K1
-	VPADDD    Z1, Z22, Z26
-	VPADDD    Z2, Z22, K1, Z26
-	VPTESTMD  Z0, Z23, K1
-	VPADDD    Z1, Z23, Z27
-	VPADDD    Z2, Z23, K1, Z27
-	VPTESTMD  Z0, Z24, K1
-	VPADDD    Z1, Z24, Z28
-	VPADDD    Z2, Z24, K1, Z28
-	VCMPPS    $0x03, Z21, Z21, K1
-	VCMPPS    $0x03, Z22, Z22, K2
-	VCMPPS    $0x03, Z23, Z23, K3
-	VCMPPS    $0x03, Z24, Z24, K4
-	VMOVDQU32 Z3, K1, Z25
-	VMOVDQU32 Z3, K2, Z26
-	VMOVDQU32 Z3, K3, Z27
-	VMOVDQU32 Z3, K4, Z28
-	VMOVDQA64 Z25, Z21
-	VPERMT2W  Z26, Z4, Z21
-	VMOVDQA64 Z27, Z22
-	VPERMT2W  Z28, Z4, Z22
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU64 Z21, (SI)
-	VMOVDQU64 Z22, 64(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Z21, (SI)
-	VMOVNTDQ Z22, 64(SI)
-
-stored23:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block17
-
-blocks18:
-	VMOVUPS Z13, (R9)
-	VMOVUPS Z14, 64(R9)
-	VMOVUPS Z15, 128(R9)
-	VMOVUPS Z16, 192(R9)
-	VMOVUPS Z17, (R10)
-	VMOVUPS Z18, 64(R10)
-	VMOVUPS Z19, 128(R10)
-	VMOVUPS Z20, 192(R10)
-	JMP     rest15
-
-wide16:
-block24:
-	CMPQ       AX, $0x00000040
-	JLT        blocks25
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (R8), Z9
-	VMOVUPS 64(R8), Z10
-	VMOVUPS 128(R8), Z11
-	VMOVUPS 192(R8), Z12
-
-loaded28:
-	VPMOVZXWD (DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXBW (BX), Y17
-	VPSLLW    $0x08, Y17, Y17
-	VCVTPH2PS Y17, Z17
-	VPMOVZXBW 16(BX), Y18
-	VPSLLW    $0x08, Y18, Y18
-	VCVTPH2PS Y18, Z18
-	VPMOVZXBW 32(BX), Y19
-	VPSLLW    $0x08, Y19, Y19
-	VCVTPH2PS Y19, Z19
-	VPMOVZXBW 48(BX), Y20
-	VPSLLW    $0x08, Y20, Y20
-	VCVTPH2PS Y20, Z20
-	VSUBPS    Z9, Z17, Z17
-	VSUBPS    Z10, Z18, Z18
-	VSUBPS    Z11, Z19, Z19
-	VSUBPS    Z12, Z20, Z20
-	VMULPS    Z17, Z13, Z17
-	VMULPS    Z18, Z14, Z18
-	VMULPS    Z19, Z15, Z19
-	VMULPS    Z20, Z16, Z20
-	VMOVUPS   (R9), Z21
-	VMOVUPS   64(R9), Z22
-	VMOVUPS   128(R9), Z23
-	VMOVUPS   192(R9), Z24
-	VADDPS    Z17, Z21, Z17
-	VADDPS    Z18, Z22, Z18
-	VADDPS    Z19, Z23, Z19
-	VADDPS    Z20, Z24, Z20
-	VMOVUPS   Z17, (R9)
-	VMOVUPS   Z18, 64(R9)
-	VMOVUPS   Z19, 128(R9)
-	VMOVUPS   Z20, 192(R9)
-	VMOVUPS   (R10), Z17
-	VMOVUPS   64(R10), Z18
-	VMOVUPS   128(R10), Z19
-	VMOVUPS   192(R10), Z20
-	VADDPS    Z13, Z17, Z17
-	VADDPS    Z14, Z18, Z18
-	VADDPS    Z15, Z19, Z19
-	VADDPS    Z16, Z20, Z20
-	VMOVUPS   Z17, (R10)
-	VMOVUPS   Z18, 64(R10)
-	VMOVUPS   Z19, 128(R10)
-	VMOVUPS   Z20, 192(R10)
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU64 Z13, (SI)
-	VMOVDQU64 Z14, 64(SI)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Z13, (SI)
-	VMOVNTDQ Z14, 64(SI)
-
-stored30:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay31
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay31:
-	SUBQ $0x00000040, AX
-	JMP  block24
-
-blocks25:
-rest15:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPS.Z (R8), K1, Z9
-
-loaded35:
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXBW.Z (BX), K1, Y6
-	VPSLLW      $0x08, Y6, Y6
-	VCVTPH2PS   Y6, Z6
-	VSUBPS      Z9, Z6, Z6
-	VMULPS      Z6, Z4, Z6
-	VMOVUPS.Z   (R9), K1, Z7
-	VADDPS      Z6, Z7, Z6
-	VMOVUPS     Z6, K1, (R9)
-	VMOVUPS.Z   (R10), K1, Z6
-	VADDPS      Z4, Z6, Z6
-	VMOVUPS     Z6, K1, (R10)
-	VMULPS      Z5, Z4, Z4
-	VPTESTMD    Z0, Z4, K2
-	VPADDD      Z1, Z4, Z6
-	VPADDD      Z2, Z4, K2, Z6
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQU32   Z3, K2, Z6
-	VPSRLD      $0x10, Z6, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+16, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some32
-
-done33:
+done59:
 	VZEROUPPER
 	RET
 
@@ -13548,9 +12076,9 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F32F8E4M3F32(n int, f *frame)
+// func dequantizeBackwardAVX2F32F8F32(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F32F8E4M3F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX2F32F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -13598,6 +12126,8 @@ group9:
 	VMOVUPS   (DX)(R14*4), Y2
 	VMOVUPS   32(DX)(R14*4), Y3
 	VPMOVSXBW (BX)(R14*1), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m210
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -13605,7 +12135,16 @@ group9:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened11
+
+e5m210:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened11:
 	VPMOVSXBW 8(BX)(R14*1), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m212
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -13613,35 +12152,42 @@ group9:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y5
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y5, Y3, Y5
-	VMOVUPS   (R9)(R14*4), Y6
-	VMOVUPS   32(R9)(R14*4), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y5, Y7, Y5
-	VMOVUPS   Y4, (R9)(R14*4)
-	VMOVUPS   Y5, 32(R9)(R14*4)
-	VMOVUPS   (R10)(R14*4), Y4
-	VMOVUPS   32(R10)(R14*4), Y5
-	VADDPS    Y2, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMOVUPS   Y4, (R10)(R14*4)
-	VMOVUPS   Y5, 32(R10)(R14*4)
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   Y2, (SI)(R14*4)
-	VMOVDQU   Y3, 32(SI)(R14*4)
-	JMP       stored11
+	JMP       widened13
 
-around10:
+e5m212:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened13:
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y5, Y3, Y5
+	VMOVUPS (R9)(R14*4), Y6
+	VMOVUPS 32(R9)(R14*4), Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+	VMOVUPS Y4, (R9)(R14*4)
+	VMOVUPS Y5, 32(R9)(R14*4)
+	VMOVUPS (R10)(R14*4), Y4
+	VMOVUPS 32(R10)(R14*4), Y5
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	VMOVUPS Y4, (R10)(R14*4)
+	VMOVUPS Y5, 32(R10)(R14*4)
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, (SI)(R14*4)
+	VMOVDQU Y3, 32(SI)(R14*4)
+	JMP     stored15
+
+around14:
 	VMOVNTDQ Y2, (SI)(R14*4)
 	VMOVNTDQ Y3, 32(SI)(R14*4)
 
-stored11:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
 	JNE  group9
@@ -13663,25 +12209,27 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some16:
 	TESTQ      AX, AX
-	JLE        done13
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near14:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand15:
+strand19:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
 	VPMOVSXBW    (BX), X4
+	CMPB         276(CX), $0x00
+	JNE          e5m220
 	VPSLLW       $0x07, X4, X4
 	VPAND        all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
@@ -13689,43 +12237,59 @@ strand15:
 	VPOR         X5, X4, X4
 	VCVTPH2PS    X4, Y4
 	VMULPS       all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW    8(BX), X5
-	VPSLLW       $0x07, X5, X5
-	VPAND        all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
-	VPAND        all32_bf80bf80<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored17
+	JMP          widened21
 
-around16:
+e5m220:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened21:
+	VPMOVSXBW 8(BX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened23:
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y1
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y1, Y3, Y1
+	VMOVUPS (R9), Y5
+	VMOVUPS 32(R9), Y6
+	VADDPS  Y4, Y5, Y4
+	VADDPS  Y1, Y6, Y1
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS (R10), Y1
+	VMOVUPS 32(R10), Y4
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y3, Y4, Y4
+	VMOVUPS Y1, (R10)
+	VMOVUPS Y4, 32(R10)
+	VMULPS  Y0, Y2, Y1
+	VMULPS  Y0, Y3, Y0
+	CMPB    76(CX), $0x00
+	JNE     around24
+	VMOVDQU Y1, (SI)
+	VMOVDQU Y0, 32(SI)
+	JMP     stored25
+
+around24:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored17:
+stored25:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -13734,7 +12298,7 @@ stored17:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand15
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -13747,9 +12311,9 @@ stored17:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some12
+	JMP  some16
 
-done13:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13774,37 +12338,39 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block19:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near21:
+near29:
 	XORQ R11, R11
 
-group22:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded31
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded23:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded24:
+loaded32:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
 	VPMOVSXBW (BX)(R11*1), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m233
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -13812,7 +12378,16 @@ loaded24:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened34
+
+e5m233:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened34:
 	VPMOVSXBW 8(BX)(R11*1), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m235
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -13820,71 +12395,80 @@ loaded24:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9)(R11*4), Y8
-	VMOVUPS   32(R9)(R11*4), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)(R11*4)
-	VMOVUPS   Y7, 32(R9)(R11*4)
-	VMOVUPS   (R10)(R11*4), Y6
-	VMOVUPS   32(R10)(R11*4), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)(R11*4)
-	VMOVUPS   Y7, 32(R10)(R11*4)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (SI)(R11*4)
-	VMOVDQU   Y5, 32(SI)(R11*4)
-	JMP       stored26
+	JMP       widened36
 
-around25:
+e5m235:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened36:
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y3, Y7, Y7
+	VMULPS  Y6, Y4, Y6
+	VMULPS  Y7, Y5, Y7
+	VMOVUPS (R9)(R11*4), Y8
+	VMOVUPS 32(R9)(R11*4), Y9
+	VADDPS  Y6, Y8, Y6
+	VADDPS  Y7, Y9, Y7
+	VMOVUPS Y6, (R9)(R11*4)
+	VMOVUPS Y7, 32(R9)(R11*4)
+	VMOVUPS (R10)(R11*4), Y6
+	VMOVUPS 32(R10)(R11*4), Y7
+	VADDPS  Y4, Y6, Y6
+	VADDPS  Y5, Y7, Y7
+	VMOVUPS Y6, (R10)(R11*4)
+	VMOVUPS Y7, 32(R10)(R11*4)
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around37
+	VMOVDQU Y4, (SI)(R11*4)
+	VMOVDQU Y5, 32(SI)(R11*4)
+	JMP     stored38
+
+around37:
 	VMOVNTDQ Y4, (SI)(R11*4)
 	VMOVNTDQ Y5, 32(SI)(R11*4)
 
-stored26:
+stored38:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group30
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay39
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay27:
+stay39:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block27
 
-blocks20:
-some28:
+blocks28:
+some40:
 	TESTQ   AX, AX
-	JLE     done29
+	JLE     done41
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded42
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded30:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded43
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded31:
+loaded43:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBW (BX), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -13892,7 +12476,16 @@ loaded31:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened45:
 	VPMOVSXBW 8(BX), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m246
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -13900,35 +12493,42 @@ loaded31:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored33
+	JMP       widened47
 
-around32:
+e5m246:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened47:
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y3, Y7, Y7
+	VMULPS  Y6, Y4, Y6
+	VMULPS  Y7, Y5, Y7
+	VMOVUPS (R9), Y8
+	VMOVUPS 32(R9), Y9
+	VADDPS  Y6, Y8, Y6
+	VADDPS  Y7, Y9, Y7
+	VMOVUPS Y6, (R9)
+	VMOVUPS Y7, 32(R9)
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	VADDPS  Y4, Y6, Y6
+	VADDPS  Y5, Y7, Y7
+	VMOVUPS Y6, (R10)
+	VMOVUPS Y7, 32(R10)
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around48
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored49
+
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored33:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -13937,364 +12537,9 @@ stored33:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some28
+	JMP  some40
 
-done29:
-	VZEROUPPER
-	RET
-
-// func dequantizeBackwardAVX2F32F8E5M2F32(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F32F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Y0
-	VBROADCASTSS 1024(R13), Y1
-	MOVQ         104(CX), R8
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	XORQ R14, R14
-
-group9:
-	VMOVUPS   (DX)(R14*4), Y2
-	VMOVUPS   32(DX)(R14*4), Y3
-	VPMOVZXBW (BX)(R14*1), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX)(R14*1), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y5
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y5, Y3, Y5
-	VMOVUPS   (R9)(R14*4), Y6
-	VMOVUPS   32(R9)(R14*4), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y5, Y7, Y5
-	VMOVUPS   Y4, (R9)(R14*4)
-	VMOVUPS   Y5, 32(R9)(R14*4)
-	VMOVUPS   (R10)(R14*4), Y4
-	VMOVUPS   32(R10)(R14*4), Y5
-	VADDPS    Y2, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMOVUPS   Y4, (R10)(R14*4)
-	VMOVUPS   Y5, 32(R10)(R14*4)
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   Y2, (SI)(R14*4)
-	VMOVDQU   Y3, 32(SI)(R14*4)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y2, (SI)(R14*4)
-	VMOVNTDQ Y3, 32(SI)(R14*4)
-
-stored11:
-	ADDQ $0x00000010, R14
-	CMPQ R14, $0x00000040
-	JNE  group9
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $+256, SI
-	SUBQ $0x00000040, R8
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R13
-	DECQ R12
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near14:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand15:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VPMOVZXBW    (BX), X4
-	VPSLLW       $0x08, X4, X4
-	VCVTPH2PS    X4, Y4
-	VPMOVZXBW    8(BX), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
-
-stored17:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some12
-
-done13:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-
-block19:
-	CMPQ       AX, $0x00000040
-	JLT        blocks20
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near21:
-	XORQ R11, R11
-
-group22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS (DI)(R11*4), Y0
-	VMOVUPS 32(DI)(R11*4), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (R8)(R11*4), Y2
-	VMOVUPS 32(R8)(R11*4), Y3
-
-loaded24:
-	VMOVUPS   (DX)(R11*4), Y4
-	VMOVUPS   32(DX)(R11*4), Y5
-	VPMOVZXBW (BX)(R11*1), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX)(R11*1), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9)(R11*4), Y8
-	VMOVUPS   32(R9)(R11*4), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)(R11*4)
-	VMOVUPS   Y7, 32(R9)(R11*4)
-	VMOVUPS   (R10)(R11*4), Y6
-	VMOVUPS   32(R10)(R11*4), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)(R11*4)
-	VMOVUPS   Y7, 32(R10)(R11*4)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (SI)(R11*4)
-	VMOVDQU   Y5, 32(SI)(R11*4)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (SI)(R11*4)
-	VMOVNTDQ Y5, 32(SI)(R11*4)
-
-stored26:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group22
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay27
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay27:
-	SUBQ $0x00000040, AX
-	JMP  block19
-
-blocks20:
-some28:
-	TESTQ   AX, AX
-	JLE     done29
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded31:
-	VMOVUPS   (DX), Y4
-	VMOVUPS   32(DX), Y5
-	VPMOVZXBW (BX), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-
-stored33:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some28
-
-done29:
+done41:
 	VZEROUPPER
 	RET
 
@@ -15383,9 +13628,9 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F64F8E4M3F64(n int, f *frame)
+// func dequantizeBackwardAVX2F64F8F64(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F64F8E4M3F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX2F64F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -15438,6 +13683,8 @@ group9:
 	VMOVUPD   32(DX)(R14*8), Y3
 	VMOVD     (BX)(R14*1), X4
 	VPMOVSXBW X4, X4
+	CMPB      276(CX), $0x00
+	JNE       e5m210
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -15445,9 +13692,18 @@ group9:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, X4
 	VMULPS    all32_43800000<>+0(SB), X4, X4
+	JMP       widened11
+
+e5m210:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+
+widened11:
 	VCVTPS2PD X4, Y4
 	VMOVD     4(BX)(R14*1), X5
 	VPMOVSXBW X5, X5
+	CMPB      276(CX), $0x00
+	JNE       e5m212
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -15455,6 +13711,13 @@ group9:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
+	JMP       widened13
+
+e5m212:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+
+widened13:
 	VCVTPS2PD X5, Y5
 	VSUBPD    Y1, Y4, Y4
 	VSUBPD    Y1, Y5, Y5
@@ -15475,16 +13738,16 @@ group9:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around14
 	VMOVDQU   Y2, (SI)(R14*8)
 	VMOVDQU   Y3, 32(SI)(R14*8)
-	JMP       stored11
+	JMP       stored15
 
-around10:
+around14:
 	VMOVNTDQ Y2, (SI)(R14*8)
 	VMOVNTDQ Y3, 32(SI)(R14*8)
 
-stored11:
+stored15:
 	ADDQ $0x00000008, R14
 	CMPQ R14, $0x00000040
 	JNE  group9
@@ -15506,26 +13769,28 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some16:
 	TESTQ      AX, AX
-	JLE        done13
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near14:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand15:
+strand19:
 	VBROADCASTSD (R12), Y0
 	VBROADCASTSD 1024(R12), Y1
 	VMOVUPD      (DX), Y2
 	VMOVUPD      32(DX), Y3
 	VMOVD        (BX), X4
 	VPMOVSXBW    X4, X4
+	CMPB         276(CX), $0x00
+	JNE          e5m220
 	VPSLLW       $0x07, X4, X4
 	VPAND        all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
@@ -15533,445 +13798,62 @@ strand15:
 	VPOR         X5, X4, X4
 	VCVTPH2PS    X4, X4
 	VMULPS       all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD    X4, Y4
-	VMOVD        4(BX), X5
-	VPMOVSXBW    X5, X5
-	VPSLLW       $0x07, X5, X5
-	VPAND        all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
-	VPAND        all32_bf80bf80<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, X5
-	VMULPS       all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y1, Y4, Y4
-	VSUBPD       Y1, Y5, Y1
-	VMULPD       Y4, Y2, Y4
-	VMULPD       Y1, Y3, Y1
-	VMOVUPD      (R9), Y5
-	VMOVUPD      32(R9), Y6
-	VADDPD       Y4, Y5, Y4
-	VADDPD       Y1, Y6, Y1
-	VMOVUPD      Y4, (R9)
-	VMOVUPD      Y1, 32(R9)
-	VMOVUPD      (R10), Y1
-	VMOVUPD      32(R10), Y4
-	VADDPD       Y2, Y1, Y1
-	VADDPD       Y3, Y4, Y4
-	VMOVUPD      Y1, (R10)
-	VMOVUPD      Y4, 32(R10)
-	VMULPD       Y0, Y2, Y1
-	VMULPD       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored17
+	JMP          widened21
 
-around16:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
-
-stored17:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+64, DX
-	ADDQ $+8, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some12
-
-done13:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
-
-block19:
-	CMPQ       AX, $0x00000040
-	JLT        blocks20
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near21:
-	XORQ R11, R11
-
-group22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD (DI)(R11*8), Y0
-	VMOVUPD 32(DI)(R11*8), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (R8)(R11*8), Y2
-	VMOVUPD 32(R8)(R11*8), Y3
-
-loaded24:
-	VMOVUPD   (DX)(R11*8), Y4
-	VMOVUPD   32(DX)(R11*8), Y5
-	VMOVD     (BX)(R11*1), X6
-	VPMOVSXBW X6, X6
-	VPSLLW    $0x07, X6, X6
-	VPAND     all32_3f803f80<>+0(SB), X6, X7
-	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
-	VPAND     all32_bf80bf80<>+0(SB), X6, X6
-	VPOR      X7, X6, X6
-	VCVTPH2PS X6, X6
-	VMULPS    all32_43800000<>+0(SB), X6, X6
-	VCVTPS2PD X6, Y6
-	VMOVD     4(BX)(R11*1), X7
-	VPMOVSXBW X7, X7
-	VPSLLW    $0x07, X7, X7
-	VPAND     all32_3f803f80<>+0(SB), X7, X8
-	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
-	VPAND     all32_bf80bf80<>+0(SB), X7, X7
-	VPOR      X8, X7, X7
-	VCVTPH2PS X7, X7
-	VMULPS    all32_43800000<>+0(SB), X7, X7
-	VCVTPS2PD X7, Y7
-	VSUBPD    Y2, Y6, Y6
-	VSUBPD    Y3, Y7, Y7
-	VMULPD    Y6, Y4, Y6
-	VMULPD    Y7, Y5, Y7
-	VMOVUPD   (R9)(R11*8), Y8
-	VMOVUPD   32(R9)(R11*8), Y9
-	VADDPD    Y6, Y8, Y6
-	VADDPD    Y7, Y9, Y7
-	VMOVUPD   Y6, (R9)(R11*8)
-	VMOVUPD   Y7, 32(R9)(R11*8)
-	VMOVUPD   (R10)(R11*8), Y6
-	VMOVUPD   32(R10)(R11*8), Y7
-	VADDPD    Y4, Y6, Y6
-	VADDPD    Y5, Y7, Y7
-	VMOVUPD   Y6, (R10)(R11*8)
-	VMOVUPD   Y7, 32(R10)(R11*8)
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (SI)(R11*8)
-	VMOVDQU   Y5, 32(SI)(R11*8)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (SI)(R11*8)
-	VMOVNTDQ Y5, 32(SI)(R11*8)
-
-stored26:
-	ADDQ $0x00000008, R11
-	CMPQ R11, $0x00000040
-	JNE  group22
-	ADDQ $+512, DX
-	ADDQ $+64, BX
-	ADDQ $+512, SI
-	ADDQ $0x00000200, DI
-	ADDQ $0x00000200, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay27
-	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, R10
-
-stay27:
-	SUBQ $0x00000040, AX
-	JMP  block19
-
-blocks20:
-some28:
-	TESTQ   AX, AX
-	JLE     done29
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
-
-loaded31:
-	VMOVUPD   (DX), Y4
-	VMOVUPD   32(DX), Y5
-	VMOVD     (BX), X6
-	VPMOVSXBW X6, X6
-	VPSLLW    $0x07, X6, X6
-	VPAND     all32_3f803f80<>+0(SB), X6, X7
-	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
-	VPAND     all32_bf80bf80<>+0(SB), X6, X6
-	VPOR      X7, X6, X6
-	VCVTPH2PS X6, X6
-	VMULPS    all32_43800000<>+0(SB), X6, X6
-	VCVTPS2PD X6, Y6
-	VMOVD     4(BX), X7
-	VPMOVSXBW X7, X7
-	VPSLLW    $0x07, X7, X7
-	VPAND     all32_3f803f80<>+0(SB), X7, X8
-	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
-	VPAND     all32_bf80bf80<>+0(SB), X7, X7
-	VPOR      X8, X7, X7
-	VCVTPH2PS X7, X7
-	VMULPS    all32_43800000<>+0(SB), X7, X7
-	VCVTPS2PD X7, Y7
-	VSUBPD    Y2, Y6, Y6
-	VSUBPD    Y3, Y7, Y7
-	VMULPD    Y6, Y4, Y6
-	VMULPD    Y7, Y5, Y7
-	VMOVUPD   (R9), Y8
-	VMOVUPD   32(R9), Y9
-	VADDPD    Y6, Y8, Y6
-	VADDPD    Y7, Y9, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VMOVUPD   (R10), Y6
-	VMOVUPD   32(R10), Y7
-	VADDPD    Y4, Y6, Y6
-	VADDPD    Y5, Y7, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-
-stored33:
-	ADDQ $+64, DX
-	ADDQ $+8, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some28
-
-done29:
-	VZEROUPPER
-	RET
-
-// func dequantizeBackwardAVX2F64F8E5M2F64(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F64F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSD (R13), Y0
-	VBROADCASTSD 1024(R13), Y1
-	MOVQ         104(CX), R8
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 256(DX)(R14*1)
-	PREFETCHT1 320(DX)(R14*1)
-	PREFETCHT1 384(DX)(R14*1)
-	PREFETCHT1 448(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	XORQ R14, R14
-
-group9:
-	VMOVUPD   (DX)(R14*8), Y2
-	VMOVUPD   32(DX)(R14*8), Y3
-	VMOVD     (BX)(R14*1), X4
-	VPMOVZXBW X4, X4
+e5m220:
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, X4
+
+widened21:
 	VCVTPS2PD X4, Y4
-	VMOVD     4(BX)(R14*1), X5
-	VPMOVZXBW X5, X5
+	VMOVD     4(BX), X5
+	VPMOVSXBW X5, X5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	JMP       widened23
+
+e5m222:
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, X5
+
+widened23:
 	VCVTPS2PD X5, Y5
 	VSUBPD    Y1, Y4, Y4
-	VSUBPD    Y1, Y5, Y5
+	VSUBPD    Y1, Y5, Y1
 	VMULPD    Y4, Y2, Y4
-	VMULPD    Y5, Y3, Y5
-	VMOVUPD   (R9)(R14*8), Y6
-	VMOVUPD   32(R9)(R14*8), Y7
-	VADDPD    Y4, Y6, Y4
-	VADDPD    Y5, Y7, Y5
-	VMOVUPD   Y4, (R9)(R14*8)
-	VMOVUPD   Y5, 32(R9)(R14*8)
-	VMOVUPD   (R10)(R14*8), Y4
-	VMOVUPD   32(R10)(R14*8), Y5
-	VADDPD    Y2, Y4, Y4
-	VADDPD    Y3, Y5, Y5
-	VMOVUPD   Y4, (R10)(R14*8)
-	VMOVUPD   Y5, 32(R10)(R14*8)
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
+	VMULPD    Y1, Y3, Y1
+	VMOVUPD   (R9), Y5
+	VMOVUPD   32(R9), Y6
+	VADDPD    Y4, Y5, Y4
+	VADDPD    Y1, Y6, Y1
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y1, 32(R9)
+	VMOVUPD   (R10), Y1
+	VMOVUPD   32(R10), Y4
+	VADDPD    Y2, Y1, Y1
+	VADDPD    Y3, Y4, Y4
+	VMOVUPD   Y1, (R10)
+	VMOVUPD   Y4, 32(R10)
+	VMULPD    Y0, Y2, Y1
+	VMULPD    Y0, Y3, Y0
 	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   Y2, (SI)(R14*8)
-	VMOVDQU   Y3, 32(SI)(R14*8)
-	JMP       stored11
+	JNE       around24
+	VMOVDQU   Y1, (SI)
+	VMOVDQU   Y0, 32(SI)
+	JMP       stored25
 
-around10:
-	VMOVNTDQ Y2, (SI)(R14*8)
-	VMOVNTDQ Y3, 32(SI)(R14*8)
-
-stored11:
-	ADDQ $0x00000008, R14
-	CMPQ R14, $0x00000040
-	JNE  group9
-	ADDQ $+512, DX
-	ADDQ $+64, BX
-	ADDQ $+512, SI
-	SUBQ $0x00000040, R8
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R13
-	DECQ R12
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near14:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand15:
-	VBROADCASTSD (R12), Y0
-	VBROADCASTSD 1024(R12), Y1
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	VMOVD        (BX), X4
-	VPMOVZXBW    X4, X4
-	VPSLLW       $0x08, X4, X4
-	VCVTPH2PS    X4, X4
-	VCVTPS2PD    X4, Y4
-	VMOVD        4(BX), X5
-	VPMOVZXBW    X5, X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y1, Y4, Y4
-	VSUBPD       Y1, Y5, Y1
-	VMULPD       Y4, Y2, Y4
-	VMULPD       Y1, Y3, Y1
-	VMOVUPD      (R9), Y5
-	VMOVUPD      32(R9), Y6
-	VADDPD       Y4, Y5, Y4
-	VADDPD       Y1, Y6, Y1
-	VMOVUPD      Y4, (R9)
-	VMOVUPD      Y1, 32(R9)
-	VMOVUPD      (R10), Y1
-	VMOVUPD      32(R10), Y4
-	VADDPD       Y2, Y1, Y1
-	VADDPD       Y3, Y4, Y4
-	VMOVUPD      Y1, (R10)
-	VMOVUPD      Y4, 32(R10)
-	VMULPD       Y0, Y2, Y1
-	VMULPD       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored17
-
-around16:
+around24:
 	VMOVNTDQ Y1, (SI)
 	VMOVNTDQ Y0, 32(SI)
 
-stored17:
+stored25:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -15980,7 +13862,7 @@ stored17:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand15
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -15993,9 +13875,9 @@ stored17:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some12
+	JMP  some16
 
-done13:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16020,12 +13902,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block19:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -16036,33 +13918,61 @@ block19:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near21:
+near29:
 	XORQ R11, R11
 
-group22:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded31
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded23:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded24:
+loaded32:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
 	VMOVD     (BX)(R11*1), X6
-	VPMOVZXBW X6, X6
+	VPMOVSXBW X6, X6
+	CMPB      276(CX), $0x00
+	JNE       e5m233
+	VPSLLW    $0x07, X6, X6
+	VPAND     all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
+	VPAND     all32_bf80bf80<>+0(SB), X6, X6
+	VPOR      X7, X6, X6
+	VCVTPH2PS X6, X6
+	VMULPS    all32_43800000<>+0(SB), X6, X6
+	JMP       widened34
+
+e5m233:
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, X6
+
+widened34:
 	VCVTPS2PD X6, Y6
 	VMOVD     4(BX)(R11*1), X7
-	VPMOVZXBW X7, X7
+	VPMOVSXBW X7, X7
+	CMPB      276(CX), $0x00
+	JNE       e5m235
+	VPSLLW    $0x07, X7, X7
+	VPAND     all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
+	VPAND     all32_bf80bf80<>+0(SB), X7, X7
+	VPOR      X8, X7, X7
+	VCVTPH2PS X7, X7
+	VMULPS    all32_43800000<>+0(SB), X7, X7
+	JMP       widened36
+
+e5m235:
 	VPSLLW    $0x08, X7, X7
 	VCVTPH2PS X7, X7
+
+widened36:
 	VCVTPS2PD X7, Y7
 	VSUBPD    Y2, Y6, Y6
 	VSUBPD    Y3, Y7, Y7
@@ -16083,60 +13993,88 @@ loaded24:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 	VMOVDQU   Y4, (SI)(R11*8)
 	VMOVDQU   Y5, 32(SI)(R11*8)
-	JMP       stored26
+	JMP       stored38
 
-around25:
+around37:
 	VMOVNTDQ Y4, (SI)(R11*8)
 	VMOVNTDQ Y5, 32(SI)(R11*8)
 
-stored26:
+stored38:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group30
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay39
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay27:
+stay39:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block27
 
-blocks20:
-some28:
+blocks28:
+some40:
 	TESTQ   AX, AX
-	JLE     done29
+	JLE     done41
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded42
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded30:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded43
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded31:
+loaded43:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
-	VPMOVZXBW X6, X6
+	VPMOVSXBW X6, X6
+	CMPB      276(CX), $0x00
+	JNE       e5m244
+	VPSLLW    $0x07, X6, X6
+	VPAND     all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
+	VPAND     all32_bf80bf80<>+0(SB), X6, X6
+	VPOR      X7, X6, X6
+	VCVTPH2PS X6, X6
+	VMULPS    all32_43800000<>+0(SB), X6, X6
+	JMP       widened45
+
+e5m244:
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, X6
+
+widened45:
 	VCVTPS2PD X6, Y6
 	VMOVD     4(BX), X7
-	VPMOVZXBW X7, X7
+	VPMOVSXBW X7, X7
+	CMPB      276(CX), $0x00
+	JNE       e5m246
+	VPSLLW    $0x07, X7, X7
+	VPAND     all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
+	VPAND     all32_bf80bf80<>+0(SB), X7, X7
+	VPOR      X8, X7, X7
+	VCVTPH2PS X7, X7
+	VMULPS    all32_43800000<>+0(SB), X7, X7
+	JMP       widened47
+
+e5m246:
 	VPSLLW    $0x08, X7, X7
 	VCVTPH2PS X7, X7
+
+widened47:
 	VCVTPS2PD X7, Y7
 	VSUBPD    Y2, Y6, Y6
 	VSUBPD    Y3, Y7, Y7
@@ -16157,16 +14095,16 @@ loaded31:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around48
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored33
+	JMP       stored49
 
-around32:
+around48:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored33:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -16175,9 +14113,9 @@ stored33:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some28
+	JMP  some40
 
-done29:
+done41:
 	VZEROUPPER
 	RET
 
@@ -17342,9 +15280,9 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F16F8E4M3F16(n int, f *frame)
+// func dequantizeBackwardAVX2F16F8F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F16F8E4M3F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX2F16F8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -17390,6 +15328,8 @@ group9:
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
 	VPMOVSXBW (BX)(R14*1), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m210
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -17397,7 +15337,16 @@ group9:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened11
+
+e5m210:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened11:
 	VPMOVSXBW 8(BX)(R14*1), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m212
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -17405,6 +15354,13 @@ group9:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened13
+
+e5m212:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened13:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -17426,16 +15382,16 @@ group9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around14
 	VMOVDQU   X2, (SI)(R14*2)
 	VMOVDQU   X3, 16(SI)(R14*2)
-	JMP       stored11
+	JMP       stored15
 
-around10:
+around14:
 	VMOVNTDQ X2, (SI)(R14*2)
 	VMOVNTDQ X3, 16(SI)(R14*2)
 
-stored11:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
 	JNE  group9
@@ -17457,25 +15413,27 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some16:
 	TESTQ      AX, AX
-	JLE        done13
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near14:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand15:
+strand19:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VCVTPH2PS    (DX), Y2
 	VCVTPH2PS    16(DX), Y3
 	VPMOVSXBW    (BX), X4
+	CMPB         276(CX), $0x00
+	JNE          e5m220
 	VPSLLW       $0x07, X4, X4
 	VPAND        all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
@@ -17483,45 +15441,61 @@ strand15:
 	VPOR         X5, X4, X4
 	VCVTPH2PS    X4, Y4
 	VMULPS       all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW    8(BX), X5
-	VPSLLW       $0x07, X5, X5
-	VPAND        all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
-	VPAND        all32_bf80bf80<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	VCVTPS2PH    $0x00, Y1, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X1, (SI)
-	VMOVDQU      X0, 16(SI)
-	JMP          stored17
+	JMP          widened21
 
-around16:
+e5m220:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened21:
+	VPMOVSXBW 8(BX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened23:
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y1
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y1, Y3, Y1
+	VMOVUPS   (R9), Y5
+	VMOVUPS   32(R9), Y6
+	VADDPS    Y4, Y5, Y4
+	VADDPS    Y1, Y6, Y1
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y1, 32(R9)
+	VMOVUPS   (R10), Y1
+	VMOVUPS   32(R10), Y4
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y3, Y4, Y4
+	VMOVUPS   Y1, (R10)
+	VMOVUPS   Y4, 32(R10)
+	VMULPS    Y0, Y2, Y1
+	VMULPS    Y0, Y3, Y0
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y0, X0
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU   X1, (SI)
+	VMOVDQU   X0, 16(SI)
+	JMP       stored25
+
+around24:
 	VMOVNTDQ X1, (SI)
 	VMOVNTDQ X0, 16(SI)
 
-stored17:
+stored25:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -17530,7 +15504,7 @@ stored17:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand15
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -17543,9 +15517,9 @@ stored17:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some12
+	JMP  some16
 
-done13:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17570,35 +15544,37 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block19:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near21:
+near29:
 	XORQ R11, R11
 
-group22:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded31
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded23:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded24:
+loaded32:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	VPMOVSXBW (BX)(R11*1), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m233
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -17606,7 +15582,16 @@ loaded24:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened34
+
+e5m233:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened34:
 	VPMOVSXBW 8(BX)(R11*1), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m235
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -17614,6 +15599,13 @@ loaded24:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	JMP       widened36
+
+e5m235:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened36:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -17635,52 +15627,54 @@ loaded24:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 	VMOVDQU   X4, (SI)(R11*2)
 	VMOVDQU   X5, 16(SI)(R11*2)
-	JMP       stored26
+	JMP       stored38
 
-around25:
+around37:
 	VMOVNTDQ X4, (SI)(R11*2)
 	VMOVNTDQ X5, 16(SI)(R11*2)
 
-stored26:
+stored38:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group30
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay39
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay27:
+stay39:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block27
 
-blocks20:
-some28:
+blocks28:
+some40:
 	TESTQ   AX, AX
-	JLE     done29
+	JLE     done41
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded42
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded30:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded43
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded31:
+loaded43:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBW (BX), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -17688,7 +15682,16 @@ loaded31:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened45:
 	VPMOVSXBW 8(BX), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m246
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -17696,6 +15699,13 @@ loaded31:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	JMP       widened47
+
+e5m246:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened47:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -17717,16 +15727,16 @@ loaded31:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around48
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored33
+	JMP       stored49
 
-around32:
+around48:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored33:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -17735,368 +15745,9 @@ stored33:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some28
+	JMP  some40
 
-done29:
-	VZEROUPPER
-	RET
-
-// func dequantizeBackwardAVX2F16F8E5M2F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2F16F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Y0
-	VBROADCASTSS 1024(R13), Y1
-	MOVQ         104(CX), R8
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	XORQ R14, R14
-
-group9:
-	VCVTPH2PS (DX)(R14*2), Y2
-	VCVTPH2PS 16(DX)(R14*2), Y3
-	VPMOVZXBW (BX)(R14*1), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX)(R14*1), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y5
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y5, Y3, Y5
-	VMOVUPS   (R9)(R14*4), Y6
-	VMOVUPS   32(R9)(R14*4), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y5, Y7, Y5
-	VMOVUPS   Y4, (R9)(R14*4)
-	VMOVUPS   Y5, 32(R9)(R14*4)
-	VMOVUPS   (R10)(R14*4), Y4
-	VMOVUPS   32(R10)(R14*4), Y5
-	VADDPS    Y2, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMOVUPS   Y4, (R10)(R14*4)
-	VMOVUPS   Y5, 32(R10)(R14*4)
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   X2, (SI)(R14*2)
-	VMOVDQU   X3, 16(SI)(R14*2)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ X2, (SI)(R14*2)
-	VMOVNTDQ X3, 16(SI)(R14*2)
-
-stored11:
-	ADDQ $0x00000010, R14
-	CMPQ R14, $0x00000040
-	JNE  group9
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R13
-	DECQ R12
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near14:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand15:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	VPMOVZXBW    (BX), X4
-	VPSLLW       $0x08, X4, X4
-	VCVTPH2PS    X4, Y4
-	VPMOVZXBW    8(BX), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	VCVTPS2PH    $0x00, Y1, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X1, (SI)
-	VMOVDQU      X0, 16(SI)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X1, (SI)
-	VMOVNTDQ X0, 16(SI)
-
-stored17:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some12
-
-done13:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-
-block19:
-	CMPQ       AX, $0x00000040
-	JLT        blocks20
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near21:
-	XORQ R11, R11
-
-group22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS (DI)(R11*4), Y0
-	VMOVUPS 32(DI)(R11*4), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (R8)(R11*4), Y2
-	VMOVUPS 32(R8)(R11*4), Y3
-
-loaded24:
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	VPMOVZXBW (BX)(R11*1), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX)(R11*1), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9)(R11*4), Y8
-	VMOVUPS   32(R9)(R11*4), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)(R11*4)
-	VMOVUPS   Y7, 32(R9)(R11*4)
-	VMOVUPS   (R10)(R11*4), Y6
-	VMOVUPS   32(R10)(R11*4), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)(R11*4)
-	VMOVUPS   Y7, 32(R10)(R11*4)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X4, (SI)(R11*2)
-	VMOVDQU   X5, 16(SI)(R11*2)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ X4, (SI)(R11*2)
-	VMOVNTDQ X5, 16(SI)(R11*2)
-
-stored26:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group22
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay27
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay27:
-	SUBQ $0x00000040, AX
-	JMP  block19
-
-blocks20:
-some28:
-	TESTQ   AX, AX
-	JLE     done29
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded31:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	VPMOVZXBW (BX), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
-
-stored33:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some28
-
-done29:
+done41:
 	VZEROUPPER
 	RET
 
@@ -19447,9 +17098,9 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2BF16F8E4M3BF16(n int, f *frame)
+// func dequantizeBackwardAVX2BF16F8BF16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2BF16F8E4M3BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardAVX2BF16F8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -19497,6 +17148,8 @@ group9:
 	VPMOVZXWD 16(DX)(R14*2), Y3
 	VPSLLD    $0x10, Y3, Y3
 	VPMOVSXBW (BX)(R14*1), X4
+	CMPB      276(CX), $0x00
+	JNE       e5m210
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -19504,7 +17157,16 @@ group9:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	JMP       widened11
+
+e5m210:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened11:
 	VPMOVSXBW 8(BX)(R14*1), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m212
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -19512,6 +17174,13 @@ group9:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened13
+
+e5m212:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened13:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -19547,14 +17216,14 @@ group9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around14
 	VMOVDQU   Y2, (SI)(R14*2)
-	JMP       stored11
+	JMP       stored15
 
-around10:
+around14:
 	VMOVNTDQ Y2, (SI)(R14*2)
 
-stored11:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
 	JNE  group9
@@ -19576,20 +17245,20 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some16:
 	TESTQ      AX, AX
-	JLE        done13
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near14:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand15:
+strand19:
 	VBROADCASTSS (R12), Y0
 	VBROADCASTSS 1024(R12), Y1
 	VPMOVZXWD    (DX), Y2
@@ -19597,6 +17266,8 @@ strand15:
 	VPMOVZXWD    16(DX), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VPMOVSXBW    (BX), X4
+	CMPB         276(CX), $0x00
+	JNE          e5m220
 	VPSLLW       $0x07, X4, X4
 	VPAND        all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
@@ -19604,57 +17275,73 @@ strand15:
 	VPOR         X5, X4, X4
 	VCVTPH2PS    X4, Y4
 	VMULPS       all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW    8(BX), X5
-	VPSLLW       $0x07, X5, X5
-	VPAND        all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
-	VPAND        all32_bf80bf80<>+0(SB), X5, X5
-	VPOR         X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	VPSRLD       $0x10, Y1, Y2
-	VPAND        all32_1<>+0(SB), Y2, Y2
-	VPADDD       Y1, Y2, Y2
-	VPADDD       all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y1, Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y2, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y0, (SI)
-	JMP          stored17
+	JMP          widened21
 
-around16:
+e5m220:
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+
+widened21:
+	VPMOVSXBW 8(BX), X5
+	CMPB      276(CX), $0x00
+	JNE       e5m222
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       widened23
+
+e5m222:
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+
+widened23:
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y1
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y1, Y3, Y1
+	VMOVUPS   (R9), Y5
+	VMOVUPS   32(R9), Y6
+	VADDPS    Y4, Y5, Y4
+	VADDPS    Y1, Y6, Y1
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y1, 32(R9)
+	VMOVUPS   (R10), Y1
+	VMOVUPS   32(R10), Y4
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y3, Y4, Y4
+	VMOVUPS   Y1, (R10)
+	VMOVUPS   Y4, 32(R10)
+	VMULPS    Y0, Y2, Y1
+	VMULPS    Y0, Y3, Y0
+	VPSRLD    $0x10, Y1, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y1, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU   Y0, (SI)
+	JMP       stored25
+
+around24:
 	VMOVNTDQ Y0, (SI)
 
-stored17:
+stored25:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -19663,7 +17350,7 @@ stored17:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand15
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -19676,9 +17363,9 @@ stored17:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some12
+	JMP  some16
 
-done13:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19703,37 +17390,39 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block19:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near21:
+near29:
 	XORQ R11, R11
 
-group22:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded31
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded23:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded24:
+loaded32:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VPMOVSXBW (BX)(R11*1), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m233
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -19741,7 +17430,16 @@ loaded24:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened34
+
+e5m233:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened34:
 	VPMOVSXBW 8(BX)(R11*1), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m235
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -19749,6 +17447,13 @@ loaded24:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	JMP       widened36
+
+e5m235:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened36:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -19784,52 +17489,54 @@ loaded24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored26
+	JMP       stored38
 
-around25:
+around37:
 	VMOVNTDQ Y4, (SI)(R11*2)
 
-stored26:
+stored38:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group30
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay39
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay27:
+stay39:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block27
 
-blocks20:
-some28:
+blocks28:
+some40:
 	TESTQ   AX, AX
-	JLE     done29
+	JLE     done41
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded42
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded30:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded43
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded31:
+loaded43:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VPMOVSXBW (BX), X6
+	CMPB      276(CX), $0x00
+	JNE       e5m244
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
 	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
@@ -19837,7 +17544,16 @@ loaded31:
 	VPOR      X7, X6, X6
 	VCVTPH2PS X6, Y6
 	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	JMP       widened45
+
+e5m244:
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+
+widened45:
 	VPMOVSXBW 8(BX), X7
+	CMPB      276(CX), $0x00
+	JNE       e5m246
 	VPSLLW    $0x07, X7, X7
 	VPAND     all32_3f803f80<>+0(SB), X7, X8
 	VPCMPEQW  all32_3f803f80<>+0(SB), X8, X8
@@ -19845,6 +17561,13 @@ loaded31:
 	VPOR      X8, X7, X7
 	VCVTPH2PS X7, Y7
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	JMP       widened47
+
+e5m246:
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+
+widened47:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -19880,14 +17603,14 @@ loaded31:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around48
 	VMOVDQU   Y4, (SI)
-	JMP       stored33
+	JMP       stored49
 
-around32:
+around48:
 	VMOVNTDQ Y4, (SI)
 
-stored33:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -19896,424 +17619,9 @@ stored33:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some28
+	JMP  some40
 
-done29:
-	VZEROUPPER
-	RET
-
-// func dequantizeBackwardAVX2BF16F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeBackwardAVX2BF16F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand7:
-	VBROADCASTSS (R13), Y0
-	VBROADCASTSS 1024(R13), Y1
-	MOVQ         104(CX), R8
-
-block5:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near8
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near8:
-	XORQ R14, R14
-
-group9:
-	VPMOVZXWD (DX)(R14*2), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX)(R14*2), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXBW (BX)(R14*1), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX)(R14*1), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y5
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y5, Y3, Y5
-	VMOVUPS   (R9)(R14*4), Y6
-	VMOVUPS   32(R9)(R14*4), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y5, Y7, Y5
-	VMOVUPS   Y4, (R9)(R14*4)
-	VMOVUPS   Y5, 32(R9)(R14*4)
-	VMOVUPS   (R10)(R14*4), Y4
-	VMOVUPS   32(R10)(R14*4), Y5
-	VADDPS    Y2, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMOVUPS   Y4, (R10)(R14*4)
-	VMOVUPS   Y5, 32(R10)(R14*4)
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   Y2, (SI)(R14*2)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y2, (SI)(R14*2)
-
-stored11:
-	ADDQ $0x00000010, R14
-	CMPQ R14, $0x00000040
-	JNE  group9
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R13
-	DECQ R12
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near14:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand15:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VPMOVZXWD    (DX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPMOVZXBW    (BX), X4
-	VPSLLW       $0x08, X4, X4
-	VCVTPH2PS    X4, Y4
-	VPMOVZXBW    8(BX), X5
-	VPSLLW       $0x08, X5, X5
-	VCVTPH2PS    X5, Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	VPSRLD       $0x10, Y1, Y2
-	VPAND        all32_1<>+0(SB), Y2, Y2
-	VPADDD       Y1, Y2, Y2
-	VPADDD       all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y1, Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y2, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      Y0, (SI)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ Y0, (SI)
-
-stored17:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some12
-
-done13:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-
-block19:
-	CMPQ       AX, $0x00000040
-	JLT        blocks20
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-
-near21:
-	XORQ R11, R11
-
-group22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS (DI)(R11*4), Y0
-	VMOVUPS 32(DI)(R11*4), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (R8)(R11*4), Y2
-	VMOVUPS 32(R8)(R11*4), Y3
-
-loaded24:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXBW (BX)(R11*1), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX)(R11*1), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9)(R11*4), Y8
-	VMOVUPS   32(R9)(R11*4), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)(R11*4)
-	VMOVUPS   Y7, 32(R9)(R11*4)
-	VMOVUPS   (R10)(R11*4), Y6
-	VMOVUPS   32(R10)(R11*4), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)(R11*4)
-	VMOVUPS   Y7, 32(R10)(R11*4)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (SI)(R11*2)
-
-stored26:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group22
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay27
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay27:
-	SUBQ $0x00000040, AX
-	JMP  block19
-
-blocks20:
-some28:
-	TESTQ   AX, AX
-	JLE     done29
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded31:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXBW (BX), X6
-	VPSLLW    $0x08, X6, X6
-	VCVTPH2PS X6, Y6
-	VPMOVZXBW 8(BX), X7
-	VPSLLW    $0x08, X7, X7
-	VCVTPH2PS X7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y6, Y4, Y6
-	VMULPS    Y7, Y5, Y7
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
-	VADDPS    Y6, Y8, Y6
-	VADDPS    Y7, Y9, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y4, Y6, Y6
-	VADDPS    Y5, Y7, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (SI)
-
-stored33:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some28
-
-done29:
+done41:
 	VZEROUPPER
 	RET
 

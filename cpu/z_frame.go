@@ -45,9 +45,11 @@ type frame struct {
 	in0Row     int // where the kernel notes that a run, or a row, begins
 	in1Row     int
 	outRow     int
-	small      bool   // bounds and lengths allow quick codes where scales are chosen
-	rows       int    // how many rows of elements have the parameters of these, a Step apart; 0: there is one
-	kept       uint32 // the bits that count of a code that was widened as if it were signed
+	small      bool           // bounds and lengths allow quick codes where scales are chosen
+	rows       int            // how many rows of elements have the parameters of these, a Step apart; 0: there is one
+	kept       uint32         // the bits that count of a code that was widened as if it were signed
+	e5m2       bool           // 8-bit floats are f8e5m2, not f8e4m3
+	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 }
 
 // runParams is the parameters of many runs.

@@ -29,14 +29,14 @@ var quantizeKernels = kernels{
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, quantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F32F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F32F8E5M2},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F64F8E4M3},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F64F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F16F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512BF16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512BF16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512BF16F8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32I8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2F32I16},
@@ -56,12 +56,12 @@ var quantizeKernels = kernels{
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, quantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F32F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F32F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2BF16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2BF16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2BF16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2BF16F8},
 }
 
 // quantizeAVX512F32I8 is, for i from 0 to n-1:
@@ -176,61 +176,33 @@ func quantizeAVX512F16F16(n int, f *frame)
 //go:noescape
 func quantizeAVX512BF16BF16(n int, f *frame)
 
-// quantizeAVX512F32F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX512F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F32F8E4M3(n int, f *frame)
+func quantizeAVX512F32F8(n int, f *frame)
 
-// quantizeAVX512F32F8E5M2 is, for i from 0 to n-1:
+// quantizeAVX512F64F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F32F8E5M2(n int, f *frame)
+func quantizeAVX512F64F8(n int, f *frame)
 
-// quantizeAVX512F64F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX512F16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F64F8E4M3(n int, f *frame)
+func quantizeAVX512F16F8(n int, f *frame)
 
-// quantizeAVX512F64F8E5M2 is, for i from 0 to n-1:
+// quantizeAVX512BF16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F64F8E5M2(n int, f *frame)
-
-// quantizeAVX512F16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512F16F8E4M3(n int, f *frame)
-
-// quantizeAVX512F16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512F16F8E5M2(n int, f *frame)
-
-// quantizeAVX512BF16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512BF16F8E4M3(n int, f *frame)
-
-// quantizeAVX512BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512BF16F8E5M2(n int, f *frame)
+func quantizeAVX512BF16F8(n int, f *frame)
 
 // quantizeAVX2F32I8 is, for i from 0 to n-1:
 //
@@ -323,44 +295,23 @@ func quantizeAVX2F16F16(n int, f *frame)
 //go:noescape
 func quantizeAVX2BF16BF16(n int, f *frame)
 
-// quantizeAVX2F32F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX2F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F32F8E4M3(n int, f *frame)
+func quantizeAVX2F32F8(n int, f *frame)
 
-// quantizeAVX2F32F8E5M2 is, for i from 0 to n-1:
+// quantizeAVX2F16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F32F8E5M2(n int, f *frame)
+func quantizeAVX2F16F8(n int, f *frame)
 
-// quantizeAVX2F16F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX2BF16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F16F8E4M3(n int, f *frame)
-
-// quantizeAVX2F16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2F16F8E5M2(n int, f *frame)
-
-// quantizeAVX2BF16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2BF16F8E4M3(n int, f *frame)
-
-// quantizeAVX2BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2BF16F8E5M2(n int, f *frame)
+func quantizeAVX2BF16F8(n int, f *frame)

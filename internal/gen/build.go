@@ -110,6 +110,8 @@ var frameFields = []field{
 	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
 	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
 	{"kept", "uint32", "the bits that count of a code that was widened as if it were signed", 272},
+	{"e5m2", "bool", "8-bit floats are f8e5m2, not f8e4m3", 276},
+	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size", 280},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {

@@ -43,7 +43,7 @@ func (o *op) declarations() ([]byte, error) {
 			fmt.Fprintf(&b, "\n// %s is, for i from 0 to n-1:\n//\n", name)
 			doc := o.doc
 			if v.code != nil {
-				doc = strings.ReplaceAll(o.docF8, "f8", strings.ToLower(v.code.name))
+				doc = o.docF8
 			}
 			for _, line := range strings.Split(doc, "; ") {
 				fmt.Fprintf(&b, "//\t%s\n", line)
@@ -70,6 +70,9 @@ func (v variant) concrete() (all [][4]string) {
 		}
 		var next [][4]string
 		for _, a := range all {
+			if i == 3 && t != nil && t == v.out {
+				names = a[2:3] // codes have the output's type
+			}
 			for _, name := range names {
 				a[i] = name
 				next = append(next, a)

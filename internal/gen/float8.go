@@ -1,28 +1,36 @@
 package main
 
-import "github.com/mmcloughlin/avo/reg"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // 8-bit floats. Loading goes by way of f16, whose exponents include theirs.
 // Rounding adds a power of two that leaves as many bits as the type has, then
 // takes it off again: to nearest, ties to even, denormals too.
 
-// float8 is what the 8-bit types differ in.
-type float8 struct {
-	mantissa int // bits of it
-	least    int // exponent of the smallest normal number
-	nan      uint32
-}
+// float8Type stands for both 8-bit types. Which one codes have is a flag of the frame,
+// for loads, and the numbers that it points to, by which they are rounded.
+var float8Type = &storage{"F8", 1, loadFloat8, packFloat8, nil, storeMaskedCodes("VPMOVDB"), []*storage{{name: "F8E4M3"}, {name: "F8E5M2"}}}
 
-// float8s are the types by the names of their storages.
-var float8s = map[string]float8{"F8E4M3": {3, -6, 0x7f}, "F8E5M2": {2, -14, 0x7e}}
-
-var (
-	f8e4m3 = &storage{"F8E4M3", 1, loadE4M3, packFloat8, nil, storeMaskedCodes("VPMOVDB"), nil}
-	f8e5m2 = &storage{"F8E5M2", 1, loadE5M2, packFloat8, nil, storeMaskedCodes("VPMOVDB"), nil}
+// The numbers of a type, as float8Words in cpu/float8.go has them: vectors of words
+// of the compute type's size.
+const (
+	float8Least = iota // the smallest normal number
+	float8Unit         // added to an exponent: that of the number with this one's last bit
+	float8Shift        // how many bits of the compute type's mantissa go
+	float8Zero         // what packFloat8 makes of the smallest power of two
+	float8NaN          // the code
 )
 
-// loadWords loads bytes and widens them to words.
-func (k *kernel) loadWords(widen string, from memory) reg.VecVirtual {
+// float8 returns the place of a number.
+func (k *kernel) float8(number int) memory {
+	return memory{operand.Mem{Base: k.ptr["float8"], Disp: 64 * number}}
+}
+
+// loadWords loads bytes and widens them to words, with their signs.
+func (k *kernel) loadWords(from memory) reg.VecVirtual {
+	const widen = "VPMOVSXBW"
 	switch {
 	case !k.double():
 		return k.fetch(widen, from, k.half())
@@ -35,52 +43,43 @@ func (k *kernel) loadWords(widen string, from memory) reg.VecVirtual {
 	return four
 }
 
-// fromF16 widens words to the compute type, times a power of two.
-func (k *kernel) fromF16(words reg.VecVirtual, times uint32) reg.VecVirtual {
-	v := k.vector()
+// loadFloat8 makes f16 of codes: those of f8e5m2 are the upper bytes of one; of
+// f8e4m3 exponent and mantissa move to where f16 has them, whose exponents are larger
+// by 8, and all ones are a NaN.
+func loadFloat8(k *kernel, from memory) reg.VecVirtual {
+	w, v := k.loadWords(from), k.vector()
 	if k.double() {
 		v = k.half()
 	}
-	k.emit("VCVTPH2PS", words, v)
-	if times != 0x3F800000 {
-		k.emit("VMULPS", k.constant(times), v, v)
+	e5m2, done := k.newLabel("e5m2"), k.newLabel("widened")
+	k.jumpIf("e5m2", e5m2)
+	k.emit("VPSLLW", 7, w, w)
+	ones, low := k.constant(uint32(0x3F803F80)), k.sameSize(w)
+	if k.isa.masks {
+		nan := k.c.K()
+		k.emit("VPANDD", ones, w, low)
+		k.emit("VPCMPEQW", ones, low, nan)
+		k.emit("VPANDD", k.constant(uint32(0xBF80BF80)), w, w)
+		k.emit("VMOVDQU16", k.constant(uint32(0x7E007E00)), nan, w)
+	} else {
+		k.emit("VPAND", ones, w, low)
+		k.emit("VPCMPEQW", ones, low, low)
+		k.emit("VPAND", k.constant(uint32(0xBF80BF80)), w, w)
+		k.emit("VPOR", low, w, w)
 	}
+	k.emit("VCVTPH2PS", w, v)
+	k.emit("VMULPS", k.constant(uint32(0x43800000)), v, v)
+	k.c.JMP(operand.LabelRef(done))
+	k.c.Label(e5m2)
+	k.emit("VPSLLW", 8, w, w)
+	k.emit("VCVTPH2PS", w, v)
+	k.c.Label(done)
 	if !k.double() {
 		return v
 	}
 	wide := k.vector()
 	k.emit("VCVTPS2PD", v, wide)
 	return wide
-}
-
-// loadE5M2 takes codes for the upper bytes of f16.
-func loadE5M2(k *kernel, from memory) reg.VecVirtual {
-	w := k.loadWords("VPMOVZXBW", from)
-	k.emit("VPSLLW", 8, w, w)
-	return k.fromF16(w, 0x3F800000)
-}
-
-// loadE4M3 moves exponent and mantissa to where f16 has them, whose exponents
-// are larger by 8. All ones are a NaN.
-func loadE4M3(k *kernel, from memory) reg.VecVirtual {
-	w := k.loadWords("VPMOVSXBW", from)
-	k.emit("VPSLLW", 7, w, w)
-	ones := k.constant(uint32(0x3F803F80))
-	if k.isa.masks {
-		nan := k.c.K()
-		low := k.sameSize(w)
-		k.emit("VPANDD", ones, w, low)
-		k.emit("VPCMPEQW", ones, low, nan)
-		k.emit("VPANDD", k.constant(uint32(0xBF80BF80)), w, w)
-		k.emit("VMOVDQU16", k.constant(uint32(0x7E007E00)), nan, w)
-	} else {
-		low := k.sameSize(w)
-		k.emit("VPAND", ones, w, low)
-		k.emit("VPCMPEQW", ones, low, low)
-		k.emit("VPAND", k.constant(uint32(0xBF80BF80)), w, w)
-		k.emit("VPOR", low, w, w)
-	}
-	return k.fromF16(w, 0x43800000)
 }
 
 // sameSize returns a register of another's size.
@@ -118,18 +117,17 @@ func (k *kernel) sign(u value) value {
 
 // power returns the power of two whose last bit is the last one that the type
 // has of numbers like u. It is of no use where u is infinite.
-func (k *kernel) power(u value, t float8) value {
+func (k *kernel) power(u value) value {
 	exponent := k.apply(k.ps("VAND"), k.whole(0x7F800000, 0x7FF0000000000000), u)
-	least := k.whole(uint64(127+t.least)<<23, uint64(1023+t.least)<<52)
-	exponent = k.apply(k.ps("VMAX"), least, exponent)
-	return k.apply(k.integer("VPADD"), k.whole(uint64(23-t.mantissa)<<23, uint64(52-t.mantissa)<<52), exponent)
+	exponent = k.apply(k.ps("VMAX"), k.float8(float8Least), exponent)
+	return k.apply(k.integer("VPADD"), k.float8(float8Unit), exponent)
 }
 
 // roundFloat8 rounds to values of the type, of which it keeps to the range
 // that numbers like u have.
-func (k *kernel) roundFloat8(u value, t float8) value {
+func (k *kernel) roundFloat8(u value) value {
 	sign := k.sign(u)
-	power := k.apply(k.ps("VOR"), sign, k.power(u, t))
+	power := k.apply(k.ps("VOR"), sign, k.power(u))
 	return k.apply(k.ps("VOR"), sign, k.sub(k.add(u, power), power))
 }
 
@@ -137,18 +135,13 @@ func (k *kernel) roundFloat8(u value, t float8) value {
 // last bits: for a normal number with the 1 in front of the mantissa, which
 // adds 1 to the exponent's place.
 func packFloat8(k *kernel, u value) []reg.Register {
-	t := float8s[k.out.name]
-	power := k.power(u, t)
+	power := k.power(u)
 	code := k.apply(k.integer("VPSUB"), power, k.add(k.magnitude(u), power))
-	shift, zero := 23-t.mantissa, uint64(127+t.least+23-t.mantissa)<<t.mantissa
-	if k.double() {
-		shift, zero = 52-t.mantissa, uint64(1023+t.least+52-t.mantissa)<<t.mantissa
-	}
-	code = k.apply(k.integer("VPADD"), k.apply(k.integer("VPSRL"), shift, power), code)
-	code = k.apply(k.integer("VPSUB"), k.whole(zero, zero), code)
+	code = k.apply(k.integer("VPADD"), k.apply(k.integer("VPSRLV"), k.float8(float8Shift), power), code)
+	code = k.apply(k.integer("VPSUB"), k.float8(float8Zero), code)
 	sign := k.apply(k.integer("VPSRL"), 8*k.compute.size-8, k.sign(u))
 	code = k.apply(k.ps("VOR"), sign, code)
-	code = k.pick(k.compare(u, unordered, u), k.spread(k.whole(uint64(t.nan), uint64(t.nan))), code)
+	code = k.pick(k.compare(u, unordered, u), k.spread(k.float8(float8NaN)), code)
 	if k.double() {
 		code = k.halves("VPMOVQD", code)
 	}

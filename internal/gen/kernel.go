@@ -23,7 +23,7 @@ type kernel struct {
 	compute *storage
 	in      []*storage // types of the data inputs
 	out     *storage   // type of the data output, or nil
-	codes   *storage   // the 8-bit float type that codes have, or nil
+	codes   *storage   // float8Type where codes are rounded to one, or nil
 
 	lanes  int          // elements of one vector
 	group  int          // vectors side by side in the block being emitted

@@ -134,6 +134,9 @@ func (k *kernel) pointers() {
 		load(name)
 	}
 	k.forSums(load)
+	if k.codes != nil {
+		load("float8")
+	}
 }
 
 // forSums ranges over the sets of accumulators.

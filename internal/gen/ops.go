@@ -10,7 +10,7 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, wholeCodes), same(1, floats), rounding(pairs(floats, float8Codes))),
+		types: join(pairs(floats, wholeCodes), same(1, floats), rounding(pairs(floats, []*storage{float8Type}))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -33,7 +33,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats), anyFloat8),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -75,7 +75,7 @@ var ops = []*op{
 		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
 		docF8:  "y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one",
 		params: 2, bounds: true,
-		types: withFloat8(same(1, floats), float8Codes...),
+		types: withFloat8(same(1, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
@@ -89,7 +89,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats), anyFloat8),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -100,7 +100,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, relative: true, sums: 2, group: 2,
-		types: withFloat8(same(2, floats), float8Codes...),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)
@@ -154,7 +154,7 @@ func (k *kernel) code(u value) value {
 		if k.codes == k.out {
 			return u
 		}
-		return k.roundFloat8(u, float8s[k.codes.name])
+		return k.roundFloat8(u)
 	}
 	r := k.rintOrZero(u)
 	return k.clamp(k.add(r, k.zero()))
@@ -172,7 +172,7 @@ func (k *kernel) inside(x value) mask {
 // round returns the code that u stands for, the zero point left out.
 func (k *kernel) round(u value) value {
 	if k.codes != nil {
-		return k.roundFloat8(u, float8s[k.codes.name])
+		return k.roundFloat8(u)
 	}
 	return k.rint(u)
 }
@@ -191,10 +191,7 @@ var (
 	floats      = []*storage{f32, f64, f16, bf16}
 	chosenCodes = []*storage{code8, code16}
 	wholeCodes  = append(chosenCodes[:2:2], i32)
-	float8Codes = []*storage{f8e4m3, f8e5m2}
-	allCodes    = slices.Concat(wholeCodes, float8Codes)
-	// anyFloat8 stands for all of float8Codes where bounds are compared and nothing is rounded.
-	anyFloat8 = &storage{name: "F8", of: float8Codes}
+	allCodes    = append(wholeCodes[:3:3], float8Type)
 )
 
 // computeOf returns the type that storage types compute in.
@@ -210,7 +207,7 @@ type variant struct {
 	compute *storage
 	in      []*storage // of the data inputs
 	out     *storage   // of the data output, or nil
-	code    *storage   // the 8-bit float type that codes have, or nil
+	code    *storage   // float8Type where codes are rounded to one, or nil
 }
 
 func join(lists ...[]variant) (all []variant) {
@@ -251,7 +248,7 @@ func same(inputs int, types []*storage) (all []variant) {
 	return all
 }
 
-// rounding has codes rounded to the 8-bit floats that are the output.
+// rounding has codes rounded to the 8-bit floats of the output.
 func rounding(pairs []variant) (all []variant) {
 	for _, v := range pairs {
 		v.code = v.out
@@ -261,13 +258,11 @@ func rounding(pairs []variant) (all []variant) {
 }
 
 // withFloat8 adds the variants for codes that are 8-bit floats.
-func withFloat8(whole []variant, codes ...*storage) (all []variant) {
+func withFloat8(whole []variant) (all []variant) {
 	all = whole
-	for _, code := range codes {
-		for _, v := range whole {
-			v.code = code
-			all = append(all, v)
-		}
+	for _, v := range whole {
+		v.code = float8Type
+		all = append(all, v)
 	}
 	return all
 }
